@@ -65,7 +65,9 @@ impl Translator<'_> {
         prompt: &Prompt,
         model: &ProgramModel<'_>,
     ) -> Option<Made> {
-        let provider = json!({"id": model.id, "label": model.label});
+        // Without a label, promptfoo gives an empty one.
+        let label = if model.label == model.id { "" } else { model.label };
+        let provider = json!({"id": model.id, "label": label});
         let vars = self.computed(vars, prompt, &provider)?;
         let (prompt, config) = if prompt.program.is_some() {
             self.prompted(span, said, &vars, prompt, &provider)?
@@ -124,10 +126,8 @@ impl Translator<'_> {
     ) -> Option<(String, Option<Value>)> {
         let program = prompt.program.as_ref()?;
         let given = self.with_data(vars)?;
-        let mut context = json!({"vars": given, "provider": provider});
-        if let Some(config) = &prompt.config {
-            context["config"] = config.clone();
-        }
+        let config = prompt.config.clone().unwrap_or_else(|| json!({}));
+        let context = json!({"vars": given, "provider": provider, "config": config});
         let answer = self.call(span, program, "the prompt function", &[context])?;
         let returned = answer.get("config").filter(|_| answer.get("prompt").is_some());
         let config = merged_config(prompt.config.as_ref(), returned);

@@ -16,19 +16,33 @@ use serde_json::{Number, Value};
 use super::Translator;
 use super::files::{extension, path};
 
-/// A program: the export or function of a file.
+/// A program: the export or function of a file, or a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Program {
-    is_python: bool,
-    /// The path, relative to the folder of the config file.
+    language: Language,
+    /// The path, relative to the folder of the config file, or the command line.
     path: String,
     function: Option<String>,
 }
 
+/// The language of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Language {
+    JavaScript,
+    Python,
+    /// Any language: the program is a command line.
+    Command,
+}
+
 impl Program {
+    /// Returns the program of a command line.
+    pub(super) fn command(line: &str) -> Self {
+        Self { language: Language::Command, path: line.to_owned(), function: None }
+    }
+
     /// True if the program is written in Python. Python functions reject extra arguments.
     pub(super) fn is_python(&self) -> bool {
-        self.is_python
+        self.language == Language::Python
     }
 }
 
@@ -62,7 +76,7 @@ impl Translator<'_> {
         usual: Option<&str>,
     ) -> Option<Program> {
         let program = self.program_or_file(span, named, usual)?;
-        if program.is_python && program.function.is_none() {
+        if program.is_python() && program.function.is_none() {
             let message =
                 format!("`{}` is a Python program, but no function is named", program.path);
             let help = format!("name it: `file://{}:function`", program.path);
@@ -92,9 +106,10 @@ impl Translator<'_> {
         }
         // This reports a missing file with its place. The script host would report it without a place.
         self.content(span, path)?;
-        let is_python = extension == "py";
-        let function = function.or(usual.filter(|_| is_python)).map(str::to_owned);
-        Some(Program { is_python, path: path.to_owned(), function })
+        let language = if extension == "py" { Language::Python } else { Language::JavaScript };
+        let usual = usual.filter(|_| language == Language::Python);
+        let function = function.or(usual).map(str::to_owned);
+        Some(Program { language, path: path.to_owned(), function })
     }
 
     /// Runs a program with these arguments. Returns `None` after an error, which is reported.
@@ -198,6 +213,23 @@ if ran.returncode != 0:
 return '\\n'.join(ran.stdout.splitlines())
 ";
 
+/// Runs a command line with its argument as JSON, and returns its output. Like promptfoo, it reads quotes, removes
+/// colors, and fails if there is only an error output. A program of the folder needs no `./`.
+const RUN_COMMAND: &str = r#"import os, re, subprocess
+words = re.finditer(r"[^\s\"']+|\"([^\"]*)\"|'([^']*)'", path)
+command = [it[1] or it[2] or it[0] for it in words]
+if os.path.exists(command[0]):
+    command[0] = os.path.abspath(command[0])
+command.append(json.dumps(context, separators=(",", ":"), ensure_ascii=False))
+pipes = {"stdin": subprocess.DEVNULL, "capture_output": True}
+ran = subprocess.run(command, encoding="utf-8", errors="replace", **pipes)
+colors = r"\x1b(?:[@-Z\\-_]|\[[0-?]*[ -/]*[@-~])"
+output, error = (re.sub(colors, "", it).strip() for it in (ran.stdout, ran.stderr))
+if ran.returncode != 0 or (error and not output):
+    raise RuntimeError((error.splitlines() or ["exit code %d" % ran.returncode])[-1])
+return output
+"#;
+
 /// Runs a program and returns its result, or an error message.
 pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, String> {
     run_program(runner, program, args).map_err(|err| err.to_string())
@@ -205,14 +237,19 @@ pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<
 
 fn run_program(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, Failed> {
     let (path, function) = (program.path.clone(), program.function.clone());
-    if program.is_python && function.is_none() {
+    let code = match program.language {
+        Language::Command => Some(RUN_COMMAND),
+        Language::Python if function.is_none() => Some(RUN_FILE),
+        Language::Python | Language::JavaScript => None,
+    };
+    if let Some(code) = code {
         let params = ["path", "context"].map(str::to_owned).to_vec();
-        let source = ScriptSource::Body { params, code: RUN_FILE.into() };
+        let source = ScriptSource::Body { params, code: code.into() };
         let args: Vec<Value> =
             std::iter::once(Value::from(path)).chain(args.iter().cloned()).collect();
         return ask(runner, ScriptRuntime::Python, source, &args);
     }
-    let (runtime, source) = if program.is_python {
+    let (runtime, source) = if program.is_python() {
         (ScriptRuntime::Python, ScriptSource::File { path, function })
     } else {
         let source = ScriptSource::Export { path, name: function, usage: ExportUse::Value };

@@ -19,6 +19,9 @@ const SEPARATOR: &str = "---";
 const PATHS: [&str; 13] =
     ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py", "csv"];
 
+/// The extensions of programs that are run as a command, and print a prompt.
+const COMMANDS: [&str; 8] = ["sh", "bash", "exe", "bat", "cmd", "ps1", "rb", "pl"];
+
 /// The beginnings of prompts that promptfoo gets from a store of prompts.
 const STORES: [&str; 3] = ["langfuse://", "portkey://", "helicone://"];
 
@@ -75,6 +78,16 @@ impl Prompts {
     pub(super) fn entries(&self) -> impl Iterator<Item = (String, Node)> + '_ {
         let written = self.0.iter().filter(|it| it.program.is_none());
         written.map(|it| (it.name.clone(), it.node.clone()))
+    }
+
+    /// Adds a prompt that a program makes. `path` is its path or its command line.
+    fn add_program(&mut self, span: Span, path: &str, program: Program, about: &About) {
+        let node = super::build::node(span, Kind::Null);
+        let label = about.label.as_deref().unwrap_or(path);
+        let aliases = [about.label.as_deref(), about.id.as_deref(), Some(path)];
+        let aliases = aliases.into_iter().flatten().map(str::to_owned).collect();
+        let (text, config) = (path.to_owned(), about.config.clone());
+        self.add(label, aliases, New { node, text, program: Some(program), config });
     }
 
     fn add(&mut self, label: &str, aliases: Vec<String>, made: New) {
@@ -212,12 +225,22 @@ impl Translator<'_> {
 
     /// Adds a prompt from its text, or the prompts of the files if the text is a path.
     fn prompt_text(&mut self, prompts: &mut Prompts, span: Span, written: &str, about: &About) {
+        let ending = extension(written);
         let looks_like_path = !written.contains(['\n', ' '])
-            && PATHS.contains(&extension(written).as_str())
+            && (PATHS.contains(&&*ending) || COMMANDS.contains(&&*ending))
             && !written.contains("{{");
-        if written.starts_with("exec:") || written.starts_with("package:") {
+        if let Some(line) = written.strip_prefix("exec:") {
+            let line = line.trim();
+            if line.is_empty() {
+                self.error(span, "the command is missing", Some("write it as `exec:./prompt.sh`"));
+            } else {
+                prompts.add_program(span, line, Program::command(line), about);
+            }
+            return;
+        }
+        if written.starts_with("package:") {
             let help = "write it in JavaScript or Python: `file://prompt.js`";
-            return self.unsupported(span, "a prompt that a command writes", Some(help));
+            return self.unsupported(span, "a prompt of an npm package", Some(help));
         }
         let file = match path(written) {
             Some(file) => Some(file),
@@ -232,20 +255,12 @@ impl Translator<'_> {
 
     fn file(&mut self, prompts: &mut Prompts, span: Span, path: &str, about: &About) {
         let extension = extension(path);
+        if COMMANDS.contains(&&*extension) {
+            return prompts.add_program(span, path, Program::command(path), about);
+        }
         if is_script(&extension) {
             let Some(program) = self.program_or_file(span, path, None) else { return };
-            let node = super::build::node(span, Kind::Null);
-            let label = about.label.as_deref().unwrap_or(path);
-            let aliases = [about.label.as_deref(), about.id.as_deref(), Some(path)];
-            let aliases = aliases.into_iter().flatten().map(str::to_owned).collect();
-            let (text, config) = (path.to_owned(), about.config.clone());
-            prompts.add(label, aliases, New { node, text, program: Some(program), config });
-            return;
-        }
-        if matches!(extension.as_str(), "sh" | "bash" | "exe" | "bat" | "rb" | "pl") {
-            let help = "write it in JavaScript or Python: `file://prompt.js`";
-            self.unsupported(span, "a prompt that a command writes", Some(help));
-            return;
+            return prompts.add_program(span, path, program, about);
         }
         let Some(content) = self.content(span, path) else { return };
         match extension.as_str() {

@@ -181,6 +181,23 @@ const MAKES: &[Makes] = &[
         &["Hi Ada"],
     ),
     (
+        "prompts that programs of any language print",
+        &[
+            (
+                CONFIG,
+                "prompts: ['exec: sh p.sh \"a  b\"', { raw: 'exec:sh q.sh', label: q }]\nproviders: [echo]\ntests: [{ vars: { name: Ada } }]\n",
+            ),
+            ("p.sh", "printf '\\033[1m%s: %s\\033[0m\\n\\n' \"$1\" \"$2\"\necho why >&2\n"),
+            ("q.sh", "echo $#\n"),
+            // The programs are started by Python.
+            ("needs.py", ""),
+        ],
+        &[
+            "a  b: {\"vars\":{\"name\":\"Ada\"},\"provider\":{\"id\":\"echo\",\"label\":\"\"},\"config\":{}}",
+            "1",
+        ],
+    ),
+    (
         "outputs that are there already",
         &[
             (

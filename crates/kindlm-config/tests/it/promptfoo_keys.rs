@@ -71,7 +71,10 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "prompts: [{ raw: 'helicone://a:1', label: l }]",
         Refused("a prompt from `helicone://`"),
     ),
-    ("prompts: exec:…", "prompts: ['exec:./p.sh']", Refused("a prompt that a command writes")),
+    ("prompts: exec:…", "prompts: ['exec:./p.sh -v']", As(&["user: printed"])),
+    ("prompts: exec:…", "prompts: [file://p.rb, ./p.pl]", As(&["user: printed"])),
+    ("prompts: exec:…", "prompts: ['exec:']", Refused("the command is missing")),
+    ("prompts", "prompts: ['package:a:b']", Refused("a prompt of an npm package")),
     (
         "prompts[].config",
         "prompts: [{ id: file://p.txt, config: { seed: 1 } }]",
@@ -190,7 +193,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "prompts: exec:…",
         "prompts: [{ raw: 'exec:./prompt.sh', label: a }]",
-        Refused("a prompt that a command writes"),
+        As(&["a: template: jinja user: printed"]),
     ),
     (
         "config.tools",
