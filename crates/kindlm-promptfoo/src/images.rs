@@ -1,4 +1,4 @@
-//! Models that make images: `openai:image`, `xai:image` and `replicate:image`.
+//! Models that make images: `openai:image`, `xai:image`, `replicate:image` and `fal:image`.
 //!
 //! The images themselves are not kept: an output has their address, or their name and digest.
 
@@ -54,6 +54,10 @@ impl Translator<'_> {
             "xai" => {
                 self.makes_addresses = true;
                 ("http", self.xai_image(span, model, config))
+            }
+            "fal" => {
+                self.makes_addresses = true;
+                ("http", self.fal_image(span, model, config))
             }
             _ => ("http", self.openai_image(span, model, config)),
         }
@@ -129,7 +133,7 @@ impl Translator<'_> {
         let format = if matches!(format, "jpeg" | "webp") { format } else { "png" }.to_owned();
         let is_data = has_data || body.get("response_format") == Some(&json!("b64_json"));
         let url = format!("{}/images/generations", base.trim_end_matches('/'));
-        server.settings(&url, &body, &reading(is_data.then_some(&*format)))
+        server.settings(&url, &body, &reading("json?.data", is_data.then_some(&*format)))
     }
 
     fn xai_image(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Settings {
@@ -166,18 +170,44 @@ impl Translator<'_> {
         let endpoint = if is_edit { "edits" } else { "generations" };
         let is_data = body.get("response_format") == Some(&json!("b64_json"));
         let url = format!("{}/images/{endpoint}", base.trim_end_matches('/'));
-        server.settings(&url, &body, &reading(is_data.then_some("png")))
+        server.settings(&url, &body, &reading("json?.data", is_data.then_some("png")))
+    }
+
+    /// Translates an image model of fal.ai. All settings are inputs of the model.
+    fn fal_image(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Settings {
+        let mut server = Server::new(span, "FAL_KEY");
+        let mut body = Map::new();
+        for (key, value) in config {
+            match &*key.name {
+                "client" => {
+                    let help = "remove it: KindLM asks `https://fal.run` itself";
+                    self.unsupported(key.span, "`config.client` of `fal:image`", Some(help));
+                }
+                _ if self.server_setting(key, value, &mut server) => {}
+                name => {
+                    if let Some(value) = self.without_templates(key, value) {
+                        body.insert(name.to_owned(), value.to_json());
+                    }
+                }
+            }
+        }
+        // The key is not a bearer token.
+        let variable = server.key.take().and_then(|it| it.text().map(str::to_owned));
+        let key = format!("Key {{{{env.{}}}}}", variable.as_deref().unwrap_or("FAL_KEY"));
+        server.header("Authorization", text(span, &key));
+        let found = "json?.images ?? (json?.image ? [json.image] : [])";
+        server.settings(&format!("https://fal.run/{model}"), &body, &reading(found, None))
     }
 
     /// Translates a setting of the server: its key and its headers. Returns false for any other setting.
     fn server_setting(&mut self, key: &Key, value: &Node, server: &mut Server) -> bool {
         match &*key.name {
-            "apiKeyEnvar" => server.key = value.clone(),
+            "apiKeyEnvar" => server.key = Some(value.clone()),
             "apiKey" => {
                 let mut settings = Settings::default();
                 self.key_of(key, value, &mut settings);
                 if let Some((_, name)) = settings.provider.pop() {
-                    server.key = name;
+                    server.key = Some(name);
                 }
             }
             "headers" => {
@@ -216,14 +246,15 @@ impl Translator<'_> {
 /// The settings of an `http` provider that asks for an image.
 struct Server {
     span: Span,
-    key: Node,
+    /// The environment variable of the bearer token.
+    key: Option<Node>,
     headers: Vec<(String, Node)>,
 }
 
 impl Server {
     fn new(span: Span, key: &str) -> Self {
         let json = text(span, "application/json");
-        Self { span, key: text(span, key), headers: vec![("Content-Type".to_owned(), json)] }
+        Self { span, key: Some(text(span, key)), headers: vec![("Content-Type".to_owned(), json)] }
     }
 
     fn header(&mut self, name: &str, value: Node) {
@@ -235,35 +266,37 @@ impl Server {
         let span = self.span;
         let rest = Value::Object(body.clone()).to_string();
         let rest = rest.strip_prefix('{').unwrap_or(&rest);
-        let body = format!("{{\"prompt\": {{{{ prompt | dump }}}}, {rest}");
-        let provider = vec![
-            ("url", text(span, url)),
-            ("apiKeyEnv", self.key),
+        let comma = if body.is_empty() { "" } else { ", " };
+        let body = format!("{{\"prompt\": {{{{ prompt | dump }}}}{comma}{rest}");
+        let mut provider = vec![("url", text(span, url))];
+        provider.extend(self.key.map(|it| ("apiKeyEnv", it)));
+        provider.extend([
             ("headers", entries(span, self.headers)),
             ("body", text(span, &body)),
             ("template", text(span, "jinja")),
             ("transformResponse", text(span, reading)),
-        ];
+        ]);
         Settings { provider, ..Settings::default() }
     }
 }
 
-/// Returns the script that reads the images of an answer. `data` is the format of images that are in the answer; without
-/// it, the answer has their addresses.
-fn reading(data: Option<&str>) -> String {
+/// Returns the script that reads the images of an answer, whose list is `found`. `data` is the format of images that are
+/// in the answer; without it, the answer has their addresses.
+fn reading(found: &str, data: Option<&str>) -> String {
     let output = match data {
         Some(format) => format!(
-            "const made = (json?.data ?? []).filter(it => it.b64_json).map(it => ({{ data: \"data:image/{format};base64,\" \
+            "const made = found.filter(it => it.b64_json).map(it => ({{ data: \"data:image/{format};base64,\" \
              + it.b64_json, mimeType: \"image/{format}\" }}));\n  const output = made[0]?.data;"
         ),
-        None => "const made = (json?.data ?? []).filter(it => it.url).map(it => ({ data: it.url }));\n  const about = \
+        None => "const made = found.filter(it => it.url).map(it => ({ data: it.url }));\n  const about = \
                  context.prompt.replace(/\\r?\\n|\\r/g, \" \").replace(/\\[/g, \"(\").replace(/\\]/g, \")\");\n  const \
                  short = about.length > 50 ? about.slice(0, 47) + \"...\" : about;\n  const output = made[0] && \
                  `![${short}](${made[0].data})`;"
             .to_owned(),
     };
     format!(
-        "(function () {{\n  if (json?.error) return {{ error: json.error.message ?? JSON.stringify(json.error) }};\n  {output}\n  \
+        "(function () {{\n  if (json?.error) return {{ error: json.error.message ?? JSON.stringify(json.error) }};\n  const \
+         found = ({found}) ?? [];\n  {output}\n  \
          if (!output) return {{ error: \"the answer has no image\" }};\n  const usage = json.usage;\n  const prompt = \
          usage?.prompt_tokens ?? usage?.input_tokens ?? 0;\n  const completion = usage?.completion_tokens ?? \
          usage?.output_tokens ?? 0;\n  return {{\n    output, images: made, raw: {{ created: json.created, usage }},\n    \

@@ -48,7 +48,7 @@ const OWN_API: &str =
     "ask the API with an `https://` provider, whose `transformResponse` makes the output";
 
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
-const REFUSED: [(&str, &str); 27] = [
+const REFUSED: [(&str, &str); 26] = [
     (
         "adaline:",
         "promptfoo 0.123 has no such provider either: name the vendor itself, such as `openai:chat:gpt-4.1-mini`, with \
@@ -84,7 +84,6 @@ const REFUSED: [(&str, &str); 27] = [
         "promptfoo 0.123 has no such provider either: write `openai:MODEL` with `config: { apiBaseUrl: …, apiKeyEnvar: … }`",
     ),
     ("elevenlabs:", NO_SPEECH),
-    ("fal:", OWN_API),
     (
         "google:interactions:",
         "write `google:MODEL`, which has the same functions and tools, or ask the API in a provider in a file, \
@@ -149,6 +148,7 @@ pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
         ("openai", "image") if !model.is_empty() => Some(Vendor::Image("openai", model)),
         ("replicate", "image") if !model.is_empty() => Some(Vendor::Image("replicate", model)),
         ("xai", "image") if !model.is_empty() => Some(Vendor::Image("xai", model)),
+        ("fal", "image") if !model.is_empty() => Some(Vendor::Image("fal", model)),
         ("google" | "palm", "live") if !model.is_empty() => Some(Vendor::GoogleLive(model)),
         ("openai", "realtime") => Some(Vendor::Realtime(model)),
         ("xai", "voice") => Some(Vendor::XaiVoice(model)),
@@ -748,7 +748,6 @@ mod tests {
             "cloudflare-gateway:bedrock:m",
             "edenai:openai/m",
             "elevenlabs:stt:basic",
-            "fal:image:m",
             "github:m",
             "google:interactions:m",
             "hyperbolic:audio:m",

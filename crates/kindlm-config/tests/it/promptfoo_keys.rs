@@ -766,6 +766,21 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: openai:image:…",
+        "providers: ['fal:image:fal-ai/flux/schnell', { id: 'fal:image:fal-ai/flux/dev', config: { seed: 42, apiKey: '{{env.K}}' } }]",
+        As(&[
+            "url: https://fal.run/fal-ai/flux/schnell headers: Content-Type: application/json Authorization: Key {{env.FAL_KEY}}",
+            r#"{"prompt": {{ prompt | dump }}}"#,
+            r#"{"prompt": {{ prompt | dump }}, "seed":42}"#,
+            "Authorization: Key {{env.K}}",
+        ]),
+    ),
+    (
+        "providers: openai:image:…",
+        "providers: [{ id: 'fal:image:m', config: { client: {} } }]",
+        Refused("`config.client` of `fal:image`"),
+    ),
+    (
+        "providers: openai:image:…",
         "providers: ['openai:image:gpt-image-1']\ntests: [{ assert: [{ type: llm-rubric, value: a }] }]",
         As(&["type: llm-rubric"]),
     ),
