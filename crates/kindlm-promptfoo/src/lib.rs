@@ -71,6 +71,7 @@ mod prompts;
 mod provider;
 mod provider_groups;
 mod providers;
+mod quiverai;
 mod references;
 mod responses;
 mod run_options;

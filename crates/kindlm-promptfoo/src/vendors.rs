@@ -30,6 +30,8 @@ pub(super) enum Vendor<'a> {
     XaiVoice(&'a str),
     /// A model of xAI's Responses API.
     XaiResponses(&'a str),
+    /// A model of `QuiverAI`, with its mode in front of it.
+    QuiverAi(&'a str),
     /// A model of Bedrock that answers with a knowledge base; empty if the `config` has its ARN.
     KnowledgeBase(&'a str),
     /// An agent of Azure AI Foundry.
@@ -44,11 +46,9 @@ const NO_SPEECH: &str =
     "KindLM has no audio: call the API with a provider in a file, `file://speech.js`";
 const NO_VIDEOS: &str =
     "KindLM has no checks of videos: ask the API with a provider in a file, `file://video.js`";
-const OWN_API: &str =
-    "ask the API with an `https://` provider, whose `transformResponse` makes the output";
 
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
-const REFUSED: [(&str, &str); 26] = [
+const REFUSED: [(&str, &str); 25] = [
     (
         "adaline:",
         "promptfoo 0.123 has no such provider either: name the vendor itself, such as `openai:chat:gpt-4.1-mini`, with \
@@ -99,7 +99,10 @@ const REFUSED: [(&str, &str); 26] = [
         "GitHub has closed its API of models: name another vendor of the model, such as `openai:gpt-4.1`",
     ),
     ("hyperbolic:audio", NO_SPEECH),
-    ("hyperbolic:image", OWN_API),
+    (
+        "hyperbolic:image",
+        "ask the API with an `https://` provider, whose `transformResponse` makes the output",
+    ),
     (
         "huggingface:",
         "supported tasks are chat, text-generation, text-classification, token-classification, feature-extraction and \
@@ -127,7 +130,6 @@ const REFUSED: [(&str, &str); 26] = [
         "openclaw:tools",
         "a tool of OpenClaw is called by no model: call it with an `https://` provider",
     ),
-    ("quiverai:", OWN_API),
     ("slack", "KindLM asks no people: give the answers as `providerOutput` of the tests"),
     (
         "xai:embedding",
@@ -161,6 +163,7 @@ pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
             cloudflare::find(part).map(|it| Vendor::CloudflareGateway(it, model))
         }
         ("n8n", _) => Some(Vendor::N8n(rest)),
+        ("quiverai", _) if !rest.is_empty() => Some(Vendor::QuiverAi(rest)),
         ("watsonx", it) if it != "chat" && !rest.is_empty() => Some(Vendor::WatsonX(rest)),
         ("openclaw", "responses") => Some(Vendor::OpenClawResponses(agent_of(model))),
         _ => None,
@@ -234,6 +237,7 @@ impl Translator<'_> {
             Vendor::GoogleLive(model) => self.google_live(span, model, config),
             Vendor::Realtime(model) => self.realtime(span, model, config),
             Vendor::XaiVoice(model) => Some(self.xai_voice(span, model, config)),
+            Vendor::QuiverAi(model) => Some(self.quiverai(span, model, config)),
             Vendor::XaiResponses(model) => {
                 let settings = self.xai_responses(span, model, config)?;
                 Some(("openai-responses", "xai".to_owned(), model.to_owned(), settings))
@@ -754,7 +758,6 @@ mod tests {
             "openai:agents:a",
             "openai:chatkit:w",
             "openai:video:sora",
-            "quiverai:m",
             "xai:embedding:v1",
         ] {
             assert!(advice(id).is_some(), "{id}");

@@ -831,6 +831,28 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     ("providers: openclaw", "providers: ['openclaw:agent']", Refused("`openclaw:agent`")),
     (
+        "providers: quiverai:…",
+        "providers: [{ id: 'quiverai:arrow-1.1-max', config: { max_output_tokens: 9, references: ['https://a.example/b.png', { base64: a }] } }]",
+        As(&[
+            "apiKeyEnv: QUIVERAI_API_KEY url: https://api.quiver.ai/v1/svgs/generations",
+            r#"{"prompt": {{ prompt | dump }}, "max_output_tokens":9,"references":[{"url":"https://a.example/b.png"},{"base64":"a"}],"model":"arrow-1.1-max","stream":false}"#,
+        ]),
+    ),
+    (
+        "providers: quiverai:…",
+        "providers: [{ id: 'quiverai:vectorize:arrow-1.1', config: { auto_crop: true } }, { id: 'quiverai:vectorize', config: { image: { url: 'https://a.example/b.png' } } }]",
+        As(&[
+            "url: https://api.quiver.ai/v1/svgs/vectorizations",
+            r#"{% endif %}, "auto_crop":true,"model":"arrow-1.1","stream":false}"#,
+            r#"{"image": {"url":"https://a.example/b.png"}, "model":"arrow-1.1","stream":false}"#,
+        ]),
+    ),
+    (
+        "providers: quiverai:…",
+        "providers: [{ id: 'quiverai:arrow-1.1', config: { target_size: 128 } }]",
+        Warned("`config.target_size` has no effect on `arrow-1.1`"),
+    ),
+    (
         "providers: n8n:https://…",
         "providers: [{ id: 'n8n:https://a.example/b', config: { headers: { Authorization: 'Bearer {{env.K}}' }, body: { q: '{{prompt}}', n: 1 } } }]",
         As(&[
