@@ -396,6 +396,25 @@ mod tests {
     }
 
     #[test]
+    fn reads_ids_of_vendors() {
+        let vendor = Provider::Vendor;
+        let unknown = "the provider `cloudflare-gateway:bedrock:m`".to_owned();
+        for (id, expected) in [
+            ("cloudflare-gateway:groq:m", vendor(Vendor::CloudflareGateway("groq", "m"))),
+            (
+                "cloudflare-gateway:workers-ai:@cf/a:b",
+                vendor(Vendor::CloudflareGateway("workers-ai", "@cf/a:b")),
+            ),
+            ("cloudflare-gateway:bedrock:m", Provider::Unknown(unknown)),
+            ("fal:image:fal-ai/flux/dev", vendor(Vendor::Image("fal", "fal-ai/flux/dev"))),
+            ("quiverai:vectorize:m", vendor(Vendor::QuiverAi("vectorize:m"))),
+            ("xai:responses:grok-4.3", vendor(Vendor::XaiResponses("grok-4.3"))),
+        ] {
+            assert_eq!(read(id), expected, "{id}");
+        }
+    }
+
+    #[test]
     fn reads_ids_of_websockets() {
         for (id, expected) in [
             ("google:live:m", Provider::Vendor(Vendor::GoogleLive("m"))),

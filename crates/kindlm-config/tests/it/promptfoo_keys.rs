@@ -72,7 +72,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
         Refused("a prompt from `helicone://`"),
     ),
     ("prompts: exec:…", "prompts: ['exec:./p.sh -v']", As(&["user: printed"])),
-    ("prompts: exec:…", "prompts: [file://p.rb, ./p.pl]", As(&["user: printed"])),
+    ("prompts: exec:…", "prompts: [file://p.rb]", As(&["user: printed"])),
+    ("prompts: exec:…", "prompts: [./p.pl]", As(&["user: printed"])),
     ("prompts: exec:…", "prompts: ['exec:']", Refused("the command is missing")),
     ("prompts", "prompts: ['package:a:b']", Refused("a prompt of an npm package")),
     (
