@@ -5,6 +5,7 @@
 //! - the time until the first request is sent, compared with an empty process and with reading the same file;
 //! - 5,000 cases without latency, and 5,000 cases with a latency of 50 ms. Both are compared with a bare `reqwest` loop
 //!   that sends the same requests, and with other tools (`-- --peer promptfoo=<path>`);
+//! - a promptfoo config with 500 and with 5,000 tests, run by both tools, if there is such a tool;
 //! - the targets.
 //!
 //! CPU time is user plus system time, of a process and its children. It excludes the mock provider, which runs in the
@@ -68,6 +69,9 @@ fn main() {
     until_something_is_sent(folder.path(), &peers);
     let cpu = at_once(folder.path(), &peers);
     let (whole, alone) = waiting(folder.path(), &peers);
+    for tests in [500, CASES] {
+        same_config(folder.path(), tests, &peers);
+    }
 
     println!("\n| target | asked for | measured | |\n|---|--:|--:|---|");
     if let Some(Cpu { bare, run, before }) = cpu {
@@ -209,6 +213,29 @@ fn waiting(folder: &Path, peers: &[Peer]) -> (Duration, Duration) {
         });
     }
     (whole.best.wall, alone)
+}
+
+/// Measures a promptfoo config that KindLM and the other tools run unchanged.
+fn same_config(folder: &Path, tests: usize, peers: &[Peer]) {
+    let server = MockServer::for_bench(Duration::ZERO).unwrap();
+    let concurrency = AT_ONCE.to_string();
+    for peer in peers {
+        println!(
+            "\n| {tests} tests of one promptfoo config, 0 ms, concurrency {AT_ONCE} | wall | CPU | peak memory |\n|---|--:|--:|--:|"
+        );
+        let here = folder.join(format!("{}-{tests}", peer.name()));
+        std::fs::create_dir(&here).unwrap();
+        row(&format!("`{} eval`", peer.name()), 1, || {
+            peer.run(&here, tests, &server.url(), AT_ONCE).unwrap()
+        });
+        row("`kindlm test -q`", 5, || {
+            let config = ["-c", "promptfooconfig.yaml", "--concurrency", &concurrency];
+            let mut command = kindlm(&here, &[&["test", "-q"], &config[..]].concat());
+            command.env("OPENAI_API_KEY", "not-a-key");
+            command
+        });
+    }
+    assert_eq!(server.count(), tests * 6 * peers.len(), "each run sends each request once");
 }
 
 /// Returns the duration of the last run in this folder, according to its report.
