@@ -4,10 +4,10 @@ use statrs::function::factorial::ln_binomial;
 
 use crate::{Tally, fisher_exact, float};
 
-/// The tolerance for equal logarithms of probabilities.
+/// Logarithms of probabilities that differ by at most this much count as equal.
 const TOLERANCE: f64 = 1e-9;
 
-/// The largest number of steps for an exact p value. If more steps are needed, Bonferroni's larger bound is used.
+/// The largest number of steps of [`p_value_of_least`]. Longer series get Bonferroni's larger p value instead.
 const STEPS: u64 = 20_000_000;
 
 /// A place in a series at which the pass rate changed.
@@ -20,16 +20,20 @@ pub struct ChangePoint {
     pub before: Tally,
     /// The sum of the tallies from this change to the next change, or the end.
     pub after: Tally,
-    /// The p value of the change, adjusted for the number of possible places.
+    /// The p value of the change, adjusted for the number of possible places; at most the `alpha` of
+    /// [`change_points`].
     pub p_value: f64,
 }
 
-/// Returns the change points of a series of pass rates, in its order.
+/// Returns the change points of a series of pass rates, in the order of the series.
 ///
-/// The method is binary segmentation (Scott and Knott 1974, *Biometrics* 30:507). The place with the smallest p value of
-/// [`fisher_exact`] divides the series; each part is divided again. The p value of a division is the probability that any
-/// place has such a small value if the rate is constant. The p value of a division is exact, because the order of the
-/// outputs is then random for the given totals. For very long series, Bonferroni's bound is used instead.
+/// The method is binary segmentation (Scott and Knott 1974, *Biometrics* 30:507). The place with the smallest p value
+/// of [`fisher_exact`] divides the series if its adjusted p value is at most `alpha`. Each part is then divided in
+/// the same way.
+///
+/// The adjusted p value is the probability that any place has such a small p value if the rate is constant. It is
+/// exact, because all orders of the outputs are then equally probable. Very long series get Bonferroni's larger p
+/// value instead.
 ///
 /// A series with a constant rate has a change point with probability `alpha` (0 to 1) at most.
 ///
@@ -100,8 +104,8 @@ fn log_likelihood(tally: Tally) -> f64 {
 
 /// Returns the probability that a place has a p value of at most `least`, for the given totals and a constant rate.
 ///
-/// The passes of the first tallies are a Markov chain, whose steps are hypergeometric. The chain ends at the first place
-/// with such a small p value.
+/// The passes of the first tallies are a Markov chain, whose steps are hypergeometric. The chain ends at the first
+/// place with a p value of at most `least`.
 fn p_value_of_least(part: &[Tally], all: Tally, least: f64) -> f64 {
     let passed = all.passed();
     let mut before = 0;

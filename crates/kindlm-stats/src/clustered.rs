@@ -112,7 +112,8 @@ impl Clustered {
     }
 }
 
-/// Scores from 0 to 1 whose clusters are added in parts and in any order, such as one case on several models.
+/// Scores from 0 to 1 whose clusters are added in parts and in any order. An example is a case whose repeats on
+/// several models are added one model at a time.
 ///
 /// The memory grows with the number of named clusters.
 ///
@@ -154,7 +155,7 @@ impl Clusters {
         Ok(())
     }
 
-    /// Returns all clusters.
+    /// Returns the scores of all clusters together.
     pub fn total(&self) -> Clustered {
         let mut total = self.alone;
         for &(sum, size) in self.named.values() {
@@ -183,7 +184,8 @@ mod tests {
 
     #[test]
     fn the_standard_error_equals_published_examples() {
-        // Clusters [1,1,1], [0,0,1], [1,0,1], [0,0,0]. The published error is .186339; ours is √(4/3) times as large.
+        // Clusters [1,1,1], [0,0,1], [1,0,1], [0,0,0]. The published error is 0.186339; ours is √(4/3) times as
+        // large, by the factor C / (C − 1).
         let error = of(&[(3.0, 3), (1.0, 3), (2.0, 3), (0.0, 3)]).standard_error().unwrap();
         assert!((error - 0.215_166).abs() < 1e-6, "{error}");
         assert!((error / (4.0_f64 / 3.0).sqrt() - 0.186_339).abs() < 1e-6, "{error}");

@@ -41,7 +41,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Returns the interval with these ends.
+    /// Returns the interval with these ends. The caller makes sure that `low` is not above `high`.
     pub fn new(low: f64, high: f64) -> Self {
         Self { low, high }
     }

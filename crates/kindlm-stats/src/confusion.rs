@@ -83,7 +83,7 @@ impl Confusion {
         if self.total() == 0 { Undefined::Empty } else { Undefined::OneClass }
     }
 
-    /// Returns a count as a share of all outputs.
+    /// Returns a count as a share of all outputs. The caller makes sure that there are outputs.
     pub(crate) fn share(&self, count: u64) -> f64 {
         float(count) / float(self.total())
     }

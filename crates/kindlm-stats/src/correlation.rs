@@ -7,7 +7,7 @@ use crate::{Confidence, Interval, Undefined, float};
 /// The corners together have no correlation, so the interval of few pairs on a line does not have the width 0.
 const CORNER: f64 = 0.5;
 
-/// Pairs of values from 0 to 1, such as the score and the thumbs of a sample.
+/// Pairs of values from 0 to 1, such as the score of an output and the opinion of a user about it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correlation {
     /// The first value, the second value, and the number of equal pairs.
@@ -44,7 +44,7 @@ impl Correlation {
         Some(moments(&self.pairs)?.correlation)
     }
 
-    /// Returns the interval of [`value`](Self::value), which is `None` at the same time.
+    /// Returns the interval of [`value`](Self::value); `None` if the value is `None`.
     ///
     /// The interval is computed on the scale of Fisher's transformation, with the standard error of the infinitesimal
     /// jackknife, so the values need no normal distribution. Half a pair is added at each corner of the unit square.
@@ -114,7 +114,7 @@ mod tests {
         let interval = table.interval(Confidence::P95).unwrap();
         // The interval by Fisher's standard error 1 ÷ √(n − 3) is from 0.2299 to 0.5605.
         assert!((interval.low - 0.23).abs() < 0.03 && (interval.high - 0.56).abs() < 0.03);
-        // One pair in four parts is the same as four pairs.
+        // Equal pairs may be added in parts.
         let split =
             of(&[(1.0, 1.0, 40), (1.0, 0.0, 10), (0.0, 1.0, 20), (0.0, 0.0, 15), (0.0, 0.0, 15)]);
         assert!((split.value().unwrap() - table.value().unwrap()).abs() < 1e-12);

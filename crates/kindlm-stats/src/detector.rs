@@ -7,7 +7,7 @@ use crate::{Tally, Undefined, float};
 /// The assumed pass rates after a fall, as shares of the limit. The smallest change is first.
 const FALLS: [f64; 4] = [0.97, 0.9, 0.75, 0.5];
 
-/// The level of the one-sided bound below the reference.
+/// The confidence level of the one-sided lower bound of the reference's pass rate.
 const LEVEL: f64 = 0.95;
 
 /// Detects that a pass rate has fallen below the pass rate of a reference. The first results are the reference.
@@ -49,7 +49,7 @@ pub struct DetectorState {
     pub passed: u64,
     /// The number of results in the reference so far.
     pub total: u64,
-    /// The value of `M` for each assumed pass rate.
+    /// The value of `M` (see [`Detector`]) for each assumed pass rate.
     pub values: [f64; FALLS.len()],
 }
 
@@ -159,7 +159,7 @@ fn limit(state: &DetectorState) -> Option<f64> {
     if total < size {
         return None;
     }
-    // The bound of 0 passes is 0. No pass rate is below it.
+    // `Beta` refuses 0 passes, whose bound is 0.
     let bound = Beta::new(float(passed), float(total - passed) + 1.0);
     Some(bound.map_or(0.0, |it| it.inverse_cdf(1.0 - LEVEL)))
 }
@@ -205,7 +205,7 @@ mod tests {
         for it in results {
             detector.add(it);
         }
-        // The sum over all starts of a fall, instead of the recursion.
+        // The expected evidence is the sum over all possible starts of a fall, without the recursion.
         let mean = FALLS.iter().map(|fall| {
             let rate = fall * limit;
             let ratio = |it: &bool| {

@@ -12,7 +12,8 @@
 //! - [`rogan_gladen`] and [`prediction_powered_rate`] correct the pass rate of a judge for its known errors.
 //!
 //! Repeats of a case are samples of its true pass rate:
-//! - [`Tally`] has the intervals of a share, also [after an early end](Tally::anytime), and the chances of several tries.
+//! - [`Tally`] has the intervals of a share, also for [counts that ended early](Tally::anytime). It also has the
+//!   probabilities that one or all of several tries pass.
 //! - [`WeightedTally`] has the pass rate of outputs that were drawn with different probabilities.
 //! - [`Clustered`] is the mean of repeats of several cases, with its interval. [`Clusters`] collects it in any order.
 //! - [`Sprt`] decides if a rate is high enough, with as few repeats as possible.
@@ -88,13 +89,13 @@ pub use weighted_tally::WeightedTally;
 /// The reason why a result is undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undefined {
-    /// There are no outputs to count.
+    /// There is nothing to count, such as no outputs, pairs or cases.
     #[error("there is nothing to count")]
     Empty,
-    /// There are more passes than outputs.
+    /// A count is larger than its total, such as more passes than outputs.
     #[error("there are more passes than outputs")]
     MoreThanAll,
-    /// A value is not a number from 0 to 1, or not a finite number.
+    /// An argument is outside its range (0 to 1 for scores and shares), or not a finite number.
     #[error("a value is not a number from 0 to 1")]
     OutOfRange,
     /// Both raters gave the same single answer to all outputs.

@@ -1,4 +1,4 @@
-//! Many tests at once, and the exact test of one case.
+//! The correction of many tests for their number, and Fisher's exact test of one case.
 
 use statrs::function::factorial::ln_binomial;
 
@@ -36,7 +36,7 @@ pub fn fisher_exact(one: Tally, other: Tally) -> f64 {
     let observed = log(one.passed());
     let least = passed.saturating_sub(other.total());
     let most = passed.min(one.total());
-    // Equal probabilities differ by rounding.
+    // Rounding makes equal probabilities differ a little.
     let tables = (least..=most).map(log).filter(|it| *it <= observed + 1e-9);
     tables.map(|it| (it - all).exp()).sum::<f64>().min(1.0)
 }

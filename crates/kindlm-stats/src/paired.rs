@@ -14,7 +14,7 @@ use crate::{Confidence, Interval, Tally, Undefined, float};
 /// The number of clusters with a change up to which all sign flips are enumerated: at most 2^14 flips.
 const EXACT: usize = 14;
 
-/// The number of random sign flips for more clusters.
+/// The number of random sign flips if more clusters changed.
 const FLIPS: u32 = 9_999;
 
 /// The negative logarithm of the probability that one check by [`is_far`] is wrong: 1 in 24 million.
@@ -36,9 +36,9 @@ pub const POWER: f64 = 0.8;
 pub struct Difference<'a> {
     /// The key of the cluster. Cases of a cluster depend on each other, such as questions about one document.
     pub cluster: &'a str,
-    /// The number of passes among the judged repeats before.
+    /// The passes and the total of the judged repeats in the first run.
     pub before: Tally,
-    /// The number of passes among the judged repeats after.
+    /// The passes and the total of the judged repeats in the second run.
     pub after: Tally,
 }
 
@@ -69,7 +69,7 @@ pub struct Paired {
     pub interval: Interval,
     /// The one-sided p value of the mean in its direction; 1 if the differences of each cluster add up to 0.
     pub p_value: f64,
-    /// The smallest fall that such runs detect with probability [`POWER`].
+    /// The smallest fall of the pass rate, from 0 to 1, that runs of this size detect with probability [`POWER`].
     ///
     /// `None` for fewer than 20 clusters, because the formula is then too inexact. Also `None` if the formula gives no
     /// fall below 1.
@@ -78,7 +78,7 @@ pub struct Paired {
 
 /// Returns the mean difference of the same cases and its interval, as in [`Paired`].
 ///
-/// It has no p value, so it is fast for many cases.
+/// The function computes no p value, so it is fast for many cases.
 ///
 /// # Errors
 ///
@@ -130,9 +130,9 @@ impl PairedTest {
 
     /// Returns the smallest detectable fall; `None` for fewer than [`FEW`] clusters, or if the fall is not below 1.
     ///
-    /// The fall δ solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` with R judged repeats (Miller, section 5). The term
-    /// `δ(1 − δ)/R` is the variance that a case without failures gets when its rate falls by δ. Without this term, the power
-    /// is too low.
+    /// The fall δ solves `δ² = (t₁₋α + t_power)² (SE² + δ(1 − δ)/R)` (Miller, section 5). SE is the clustered
+    /// standard error, and R is the number of judged repeats. The term `δ(1 − δ)/R` is the variance that a case
+    /// without failures gets when its rate falls by δ. Without this term, the power is too low.
     fn detectable(&self, spread: Spread, repeats: f64) -> Option<f64> {
         if spread.clusters < FEW {
             return None;
@@ -253,7 +253,7 @@ fn sign_flip(sums: &[f64], is_mid: bool, seed: u64, is_settled: impl Fn(f64, u32
     (drawn + weight(observed)) / f64::from(flips + 1)
 }
 
-/// Returns true if the share of the flips so far is far from `alpha`.
+/// Returns true if the p value of the flips so far is so far from `alpha` that more flips hardly change the decision.
 ///
 /// If the true share were on the other side of `alpha`, such flips would have a probability below `exp(−flips × KL)`, with
 /// the Kullback-Leibler divergence of the two shares (Chernoff 1952; Hoeffding 1963, theorem 1).
@@ -269,7 +269,7 @@ fn is_far(weight: f64, flips: u32, alpha: f64) -> bool {
 
 /// Returns the mean weight of all sign flips.
 ///
-/// Neighbours in a Gray code differ in one sign, so each sum needs one addition.
+/// The flips follow a Gray code, in which neighbours differ in one sign. So each sum needs one addition.
 fn enumerate(changed: &[f64], weight: impl Fn(f64) -> f64) -> f64 {
     let flips = 1_u32 << changed.len();
     let mut signed = changed.to_vec();
@@ -301,7 +301,7 @@ fn sizes(changed: &[f64]) -> Vec<(f64, u32)> {
     sizes
 }
 
-/// Random signs.
+/// A source of random signs. Each random bit is a sign.
 struct Bits {
     random: Rand32,
     unused: u32,
@@ -313,7 +313,7 @@ impl Bits {
         Self { random: Rand32::new(seed), unused: 0, left: 0 }
     }
 
-    /// Returns the sum of `count` equal sizes with random signs. Each bit is a sign.
+    /// Returns the sum of `count` equal sizes with random signs.
     fn sum(&mut self, size: f64, count: u32) -> f64 {
         let mut missing = count;
         let mut negative = 0;
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn random_flips_are_near_the_exact_value() {
-        // Of 20 changes 15 falls: binomial tail P(X >= 15) = 0.020695.
+        // 15 of 20 changes are falls. The binomial tail P(X >= 15) is 0.020695.
         let sums = [vec![1.0; 15], vec![-1.0; 5]].concat();
         let drawn = all_flips(&sums, false, 7);
         assert!((drawn - 0.020_695).abs() < 0.005, "{drawn}");

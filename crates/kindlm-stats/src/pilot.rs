@@ -9,7 +9,7 @@ use crate::{Tally, Undefined, float};
 /// The number of steps between the possible pass rates 0 and 1.
 const STEPS: u32 = 100;
 
-/// The number of iterations of the estimate. More iterations do not change the moments of the rates.
+/// The number of iterations of the estimate. More iterations hardly change the mean and the variance of the rates.
 const ITERATIONS: u32 = 500;
 
 /// A case of the pilot.
@@ -17,7 +17,7 @@ const ITERATIONS: u32 = 500;
 pub struct PilotCase<'a> {
     /// The key of the cluster; see [`Difference::cluster`](crate::Difference::cluster).
     pub cluster: &'a str,
-    /// The number of passes among the judged repeats.
+    /// The passes and the total of the judged repeats.
     pub passed: Tally,
 }
 
@@ -28,13 +28,13 @@ pub struct PilotCase<'a> {
 /// 73:805), with one additional case of which nothing is known (Jeffreys' prior). The possible rates of a case follow
 /// from this distribution and from the repeats of the case (empirical Bayes; Efron 2014, *Stat. Sci.* 29:285).
 ///
-/// One repeat of each case does not show how the rates differ. The estimate is then the same rate for all cases, which
-/// needs the largest size.
+/// One repeat of each case does not show how the rates differ. The estimate is then one rate for all cases. A plan
+/// needs the most cases for equal rates.
 #[derive(Clone, Debug)]
 pub struct Pilot {
-    /// The clusters, each with the kinds of its cases.
+    /// The clusters. Each has the indexes of its cases in `kinds`.
     clusters: Vec<Vec<usize>>,
-    /// The kinds of cases: equal passes and repeats.
+    /// The possible rates of each kind of case. Cases with equal passes and repeats are of one kind.
     kinds: Vec<Rates>,
     /// The number of cases of each kind.
     counts: Vec<f64>,
@@ -133,7 +133,7 @@ impl Pilot {
         sums.sum::<f64>() / float(self.cases())
     }
 
-    /// Returns the number of cases in this number of clusters of the mean size.
+    /// Returns the number of cases in clusters of the mean size, rounded to a whole number.
     pub(crate) fn cases_in(&self, clusters: u64) -> u64 {
         let all = clusters * self.cases();
         (all + self.clusters() / 2) / self.clusters()
@@ -147,7 +147,7 @@ impl Pilot {
     }
 }
 
-/// Returns the same rate for all kinds: the pooled rate, with half a pass and half a failure more (Jeffreys' prior).
+/// Returns one rate for all kinds: the pooled rate, with half a pass and half a failure more (Jeffreys' prior).
 fn same_rate(tallies: &[(Tally, f64)]) -> Vec<Rates> {
     let passed: f64 = tallies.iter().map(|(tally, count)| tally.rate() * count).sum();
     let cases: f64 = tallies.iter().map(|(_, count)| count).sum();

@@ -29,7 +29,7 @@ const NEAR: f64 = 0.05;
 /// The formula often begins a little below the power, so an equal distance would accept too small sizes.
 const ACCEPTED: (f64, f64) = (0.005, 0.015);
 
-/// The largest number of clusters that is simulated.
+/// The largest number of clusters of a plan. A goal that needs more is an error.
 pub const MOST_CLUSTERS: u64 = 10_000;
 
 /// The seed of the simulation. The same pilot and goal give the same size.
@@ -41,7 +41,7 @@ pub enum Shape {
     /// The rates of all cases fall by the same amount, but not below 0.
     #[default]
     Spread,
-    /// Some clusters fail always, and the others do not change.
+    /// All cases of some clusters always fail, and the other clusters do not change.
     Break,
 }
 
@@ -57,8 +57,9 @@ pub struct Goal {
 impl Goal {
     /// Creates a goal.
     ///
-    /// `effect` is the fall of the pass rate, above 0 and at most 1. `power` is the probability of detecting it, from 0.5
-    /// to 0.99. `alpha` is the rate of false alarms, from 0.001 to 0.2. Fails with the first value out of its range.
+    /// `effect` is the fall of the pass rate, above 0 and at most 1. `power` is the probability of detecting it, from
+    /// 0.5 to 0.99. `alpha` is the rate of false alarms, from 0.001 to 0.2. Fails with the error of the first value
+    /// that is out of its range.
     pub fn new(effect: f64, power: f64, alpha: f64, shape: Shape) -> Result<Self, PlanError> {
         if !(effect > 0.0 && effect <= 1.0) {
             return Err(PlanError::Effect);
@@ -91,8 +92,8 @@ impl Goal {
         (-ACCEPTED.0..=ACCEPTED.1).contains(&(power - self.power))
     }
 
-    /// Returns the number by which the square root of the size is multiplied to reach the power, after a size that
-    /// reached `power`.
+    /// Returns the factor for the square root of a size that reached `power`, from 0.5 to 2. The new size should
+    /// reach the wanted power.
     ///
     /// The standardized effect grows with the square root of the size, and in proportion to the effect.
     fn ratio(self, power: f64) -> f64 {
@@ -114,8 +115,8 @@ pub struct Size {
     pub repeats: u32,
     /// The share of simulated comparisons that show the fall, from 0 to 1.
     ///
-    /// The power is from 0.5 percentage points below the wanted power to 1.5 above. The power is higher if no number of
-    /// clusters is in this range.
+    /// The power is from 0.5 percentage points below the wanted power to 1.5 above. The power is higher if no number
+    /// of clusters has a power in this range.
     pub power: f64,
 }
 
@@ -327,7 +328,7 @@ impl Pilot {
 enum Change {
     /// The rate of each case falls by this amount, but not below 0.
     Fall(f64),
-    /// This share of the clusters fails always.
+    /// In this share of the clusters, all cases always fail.
     Break(f64),
 }
 

@@ -24,7 +24,7 @@ pub struct Unlabelled {
 /// The weight of the judge's answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tuning {
-    /// The weight with the smallest variance.
+    /// The weight that gives the estimate the smallest variance.
     ///
     /// This weight is near 0 if the judge's answers hardly predict the answers of people.
     Power,
@@ -118,8 +118,8 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
 /// The method is from Angelopoulos et al. (2023), *Science* 382:669, for `Fixed(1.0)`; power tuning is from
 /// Angelopoulos, Duchi & Zrnic (2023), arXiv 2311.01453.
 ///
-/// Unlike [`rogan_gladen`](crate::rogan_gladen), the estimate is valid for any judge, even a useless one. The labelled
-/// outputs must be a random sample of the same outputs.
+/// Unlike [`rogan_gladen`](crate::rogan_gladen), the estimate is valid for any judge, even a useless one. The
+/// labelled and the unlabelled outputs must be random samples of one population.
 ///
 /// The interval is valid for large samples. For few labelled outputs, or if nearly all pass, the interval is too
 /// narrow. For pass and fail answers, use [`prediction_powered_rate`](crate::prediction_powered_rate) then.
@@ -139,7 +139,7 @@ pub fn prediction_powered(
     Ok(estimate(labelled, unlabelled, lambda, &(*labelled, *unlabelled), confidence))
 }
 
-/// Estimates the mean with a given weight of the judge, and with variances from other statistics.
+/// Estimates the mean with a given weight of the judge. The variances come from `few` and `many`.
 pub(crate) fn estimate(
     labelled: &Labelled,
     unlabelled: &Unlabelled,

@@ -2,7 +2,7 @@
 
 use crate::{Confidence, Interval, Undefined, float};
 
-/// A count and its total, which is never 0.
+/// The number of passed outputs, and the number of all outputs, which is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
     passed: u64,
@@ -37,7 +37,7 @@ impl Tally {
     /// Returns Wilson's score interval (1927), *J. Am. Stat. Assoc.* 22:209; method 3 of Newcombe (1998), *Stat. Med.*
     /// 17:857.
     ///
-    /// Unlike the standard interval, it is reliable for small counts and for shares near 0 and 1.
+    /// Unlike the textbook interval (Wald's), Wilson's is reliable for small counts and for shares near 0 and 1.
     pub fn wilson(self, confidence: Confidence) -> Interval {
         wilson(self.rate(), float(self.total), confidence)
     }

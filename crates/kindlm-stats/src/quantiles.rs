@@ -70,8 +70,8 @@ impl Quantiles {
         Some(rounded(value as f64 / STEPS))
     }
 
-    /// Counts the measurements in `number` ranges of equal width from 0 to `end`. The last range also has all larger
-    /// measurements.
+    /// Counts the measurements in `number` ranges of equal width from 0 to `end`, which is above 0. The last range
+    /// also has all larger measurements.
     ///
     /// ```
     /// let mut latencies = kindlm_stats::Quantiles::default();

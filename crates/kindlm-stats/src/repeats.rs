@@ -1,9 +1,9 @@
-//! The chances of several tries, from the repeats of a case.
+//! The probabilities that one or all of several tries pass, from the repeats of a case.
 
 use crate::{Tally, Undefined, float};
 
 impl Tally {
-    /// Returns the probability that at least one of `tries` passes: pass@k.
+    /// Returns the probability that at least one of `tries` repeats passes: pass@k.
     ///
     /// This is the unbiased estimate `1 − C(n−c, k) / C(n, k)` of Chen et al. 2021, arXiv 2107.03374, from `c` passes in
     /// `n` repeats. Fails unless `tries` is from 1 to the number of repeats.
@@ -11,7 +11,7 @@ impl Tally {
         Ok(1.0 - chosen(self.total() - self.passed(), self.total(), tries)?)
     }
 
-    /// Returns the probability that each of `tries` passes: pass^k.
+    /// Returns the probability that each of `tries` repeats passes: pass^k.
     ///
     /// This is the unbiased estimate `C(c, k) / C(n, k)` of Yao et al. 2024, arXiv 2406.12045, from `c` passes in `n`
     /// repeats. Fails unless `tries` is from 1 to the number of repeats.

@@ -52,7 +52,7 @@ pub struct Characteristics {
     pub fail: f64,
     /// The probability of no decision.
     pub undecided: f64,
-    /// The expected number of repeats.
+    /// The expected number of repeats until the decision or the maximum.
     pub mean_repeats: f64,
 }
 

@@ -11,7 +11,7 @@ const FOLDS: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct BestThreshold {
-    /// The lowest score that passes an output. It is one of the judge's scores.
+    /// The lowest score that passes an output. The threshold is one of the judge's scores.
     pub threshold: f64,
     /// The counts of answers with this threshold.
     ///

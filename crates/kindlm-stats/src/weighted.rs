@@ -7,7 +7,7 @@ use crate::Undefined;
 pub enum Weights {
     /// All disagreements have the same weight.
     Equal,
-    /// The weight is the difference of the scores.
+    /// The weight is the absolute difference of the scores.
     Linear,
     /// The weight is the square of the difference.
     Quadratic,
@@ -29,8 +29,12 @@ impl Weights {
 /// The formula is from Cohen (1968), *Psychol. Bull.* 70:213. Each pair has the scores of two raters for the same
 /// output.
 ///
-/// Fails without pairs, if a score is not a finite number, if the weights of the scores are too large for floating-point
-/// numbers ([`Undefined::OutOfRange`]), or if both raters gave the same score to all outputs ([`Undefined::OneAnswer`]). The time is quadratic in the number of distinct scores.
+/// Fails:
+/// - without pairs ([`Undefined::Empty`]);
+/// - if a score is not finite, or the weights are too large for an `f64` ([`Undefined::OutOfRange`]);
+/// - if both raters gave one score to all outputs ([`Undefined::OneAnswer`]).
+///
+/// The time is quadratic in the number of distinct scores.
 pub fn weighted_kappa(pairs: &[(f64, f64)], weights: Weights) -> Result<f64, Undefined> {
     if pairs.is_empty() {
         return Err(Undefined::Empty);

@@ -5,7 +5,8 @@ use crate::{Confidence, Interval, float};
 
 /// The passed and failed outputs of samples. Each output has a weight: the number of outputs that it stands for.
 ///
-/// If 1 of 10 outputs was drawn, the weight is 10. Then the rate is that of all outputs (Hájek's estimate).
+/// If 1 of 10 outputs was drawn, the weight is 10. The rate then estimates the rate of all outputs (Hájek's
+/// estimate).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WeightedTally {
     passed: f64,

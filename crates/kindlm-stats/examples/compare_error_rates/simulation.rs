@@ -16,7 +16,7 @@ pub(crate) enum Population {
     MostlyStable,
     /// Five cases share a document. In each run, all cases of a document have the same random rate, from 0.6 to 1.
     Documents,
-    /// The same as [`Self::Documents`], but each case is its own cluster.
+    /// The rates of [`Self::Documents`], but each case is its own cluster.
     DocumentsWithoutCluster,
 }
 
@@ -25,9 +25,9 @@ pub(crate) enum Population {
 pub(crate) enum Effect {
     /// No change.
     None,
-    /// The rate of each case falls by this share.
+    /// The rate of each case falls by this amount, but not below 0.
     Fall(f64),
-    /// This share of the cases always fails.
+    /// Each case always fails with this probability.
     Break(f64),
 }
 

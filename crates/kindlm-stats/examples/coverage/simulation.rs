@@ -229,7 +229,7 @@ fn verdict(random: &mut Rng) -> (f64, bool) {
     (pass, random.f64() < pass)
 }
 
-/// The first week with an alarm, for each year that has an alarm.
+/// The number of simulated years, and the first week with an alarm of each year that has one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alarms {
     years: u32,

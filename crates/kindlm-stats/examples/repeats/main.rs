@@ -1,4 +1,4 @@
-//! Simulates the sequential test of repeats, and prints measured beside exact numbers.
+//! Simulates the sequential test of repeats, and prints measured numbers beside exact ones.
 //!
 //! `cargo run -p kindlm-stats --example repeats`
 #![expect(clippy::print_stdout, reason = "an example that prints a table")]
@@ -12,7 +12,7 @@ use oorandom::Rand64;
 
 use simulation::case;
 
-/// The simulated cases of each row.
+/// The number of simulated cases of each row.
 const CASES: u32 = 40_000;
 
 fn row(test: &Sprt, rate: f64, max: u32, fixed: u32, random: &mut Rand64) -> String {

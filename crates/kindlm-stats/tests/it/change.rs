@@ -6,7 +6,7 @@ use kindlm_stats::{Tally, change_points};
 
 const ROUNDS: u32 = 2_000;
 
-/// Returns the number of simulated series with a change point, and of those with one at `at`.
+/// Returns the number of simulated series with a change point, and the number with a change point at `at`.
 fn simulate(rates: &[f64], repeats: u64, at: usize) -> (u32, u32) {
     let mut random = Rng::with_seed(7);
     let (mut any, mut right) = (0, 0);
@@ -27,7 +27,7 @@ fn simulate(rates: &[f64], repeats: u64, at: usize) -> (u32, u32) {
 fn a_constant_rate_has_few_change_points() {
     for (rate, runs, repeats) in [(0.5, 30, 1), (0.8, 30, 5), (0.9, 10, 10), (0.95, 20, 3)] {
         let (any, _) = simulate(&vec![rate; runs], repeats, 0);
-        // The rate is at most 5%. The bound adds three standard errors of 2,000 rounds.
+        // At most 5% of the series may have a change point. The bound adds three standard errors of 2,000 rounds.
         assert!(f64::from(any) / f64::from(ROUNDS) <= 0.065, "{rate} {runs} × {repeats}: {any}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tests with published examples, and property tests.
+//! Tests with published examples, property tests, and simulations.
 
 mod change;
 mod correlation;

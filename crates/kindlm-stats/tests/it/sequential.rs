@@ -8,7 +8,7 @@ use oorandom::Rand64;
 
 use simulation::case;
 
-/// The simulated cases of each row.
+/// The number of simulated cases of each row.
 const CASES: u32 = 8_000;
 
 #[test]

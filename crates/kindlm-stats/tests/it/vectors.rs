@@ -19,7 +19,6 @@ fn spans(actual: Interval, low: f64, high: f64) {
     near(actual.high, high);
 }
 
-/// Returns a confusion matrix.
 fn table(both_pass: u64, only_human: u64, only_judge: u64, both_fail: u64) -> Confusion {
     Confusion { both_pass, only_human, only_judge, both_fail }
 }
