@@ -19,7 +19,7 @@ pub(super) enum AgentProvider {
     CodexServer,
 }
 
-/// The time limit of an agent in milliseconds if the config has none, because promptfoo has none then.
+/// The time limit of an agent in milliseconds (30 minutes) if the config sets none. promptfoo has no limit then.
 const TIMEOUT: f64 = 1_800_000.0;
 
 /// An entry of `agents` in the suite, as far as it is translated.
@@ -138,7 +138,7 @@ impl Translator<'_> {
         let program = path.map_or_else(|| "codex".to_owned(), |it| quoted(&it));
         entry.entries.push(("command", text(span, &format!("{key} {program}"))));
         if !inherits {
-            // A name in the list is a variable that the agent needs, so it has only those that are set.
+            // A variable in this list must be set, so the list only has set variables.
             let names = ["OPENAI_API_KEY", "CODEX_API_KEY"].into_iter();
             let names = names.filter(|it| self.env_value(it).is_some());
             let mut names: Vec<Node> = names.map(|it| text(span, it)).collect();
@@ -243,7 +243,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads the variables that are set for an agent. A secret that is only passed on is already in the environment.
+    /// Reads the variables that are set for an agent. The value `{{env.NAME}}` of a variable `NAME` only passes the
+    /// variable on.
     pub(super) fn variables_of_agent(&mut self, value: &Node, entry: &mut AgentEntry) {
         for (key, value) in value.entries() {
             let written = value.text().map_or_else(|| value.to_json().to_string(), str::to_owned);
@@ -262,8 +263,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns a setting with the variables of the environment filled in. Returns `None` if a template is left, which is
-    /// reported. Keys, variables and MCP servers may have secrets, so they get no values of the environment.
+    /// Returns a setting with the variables of the environment filled in. Returns `None` if a template is left, which
+    /// is reported. `apiKey`, `env` and `mcp` may have secrets, so they get no values of the environment.
     pub(super) fn setting_of_agent(&mut self, key: &Key, value: &Node) -> Option<Node> {
         match &*key.name {
             "apiKey" => Some(value.clone()),

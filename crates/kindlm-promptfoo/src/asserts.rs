@@ -11,13 +11,13 @@ use std::rc::Rc;
 use kindlm_source::{Key, Kind, Node, Span};
 use kindlm_types::Class;
 
-/// True if assertions of this type compare outputs. In promptfoo they decide the score of a row, and have no share in
-/// its mean.
+/// True if assertions of this type compare outputs. In promptfoo such assertions decide the score of a row, and do
+/// not count in its mean.
 pub(super) fn compares(kind: &str) -> bool {
     matches!(kind, "select-best" | "max-score")
 }
 
-/// The keys of all checks, in promptfoo or in KindLM.
+/// The keys that every check may have, in promptfoo or in KindLM.
 const CHECK_KEYS: [&str; 19] = [
     "$ref",
     "assert",
@@ -138,7 +138,7 @@ impl Translator<'_> {
         let mut kept = Vec::with_capacity(node.entries().len());
         for (key, value) in node.entries() {
             let name = &*key.name;
-            // promptfoo ignores the grader of a check that asks none.
+            // promptfoo ignores the `provider` of a check that asks no model.
             let plain = kind.strip_prefix("not-").unwrap_or(&kind);
             if name == "provider" && !is_graded(plain) && !self.keys.accept(&kind, "model") {
                 let message = format!("`provider` has no effect on `{kind}`");
@@ -162,7 +162,7 @@ impl Translator<'_> {
 
     /// Fills in the variables of the `env` block in a value, and returns the result.
     ///
-    /// Records the environment variables that templates in the value may read.
+    /// Records the environment variables that templates in the value read, so that the `scripts` block permits them.
     pub(super) fn permitted(&mut self, value: &Node) -> Node {
         let value = self.texts_with_env(value);
         self.permit(&value);
@@ -180,7 +180,7 @@ impl Translator<'_> {
     /// Translates a grading model into a reference to a model of the suite.
     ///
     /// The label or id of a provider refers to its model. Other values add a model that only grades. Returns `None`
-    /// after an error.
+    /// after an error, which is reported.
     pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
         match node.text().and_then(|it| self.providers.find(it)) {
             Some(id) => Some(text(node.span, id)),
@@ -189,7 +189,8 @@ impl Translator<'_> {
     }
 }
 
-/// False for a grading prompt that promptfoo ignores: `g-eval` reads only an object, with a prompt for each step.
+/// True if promptfoo uses a grading prompt. It ignores a text for `g-eval`, which needs an object with a prompt for
+/// each step.
 pub(super) fn takes_rubric(check: &Node, rubric: &Node) -> bool {
     let kind = check.get("type").and_then(Node::text).unwrap_or_default();
     kind.trim_start_matches("not-") != "g-eval" || !rubric.entries().is_empty()
@@ -197,7 +198,7 @@ pub(super) fn takes_rubric(check: &Node, rubric: &Node) -> bool {
 
 /// True if a model judges assertions of this type.
 pub(super) fn is_graded(kind: &str) -> bool {
-    // `pi` sends its question to its own service.
+    // `pi` asks its own service, so it has no grading model.
     let found = kindlm_assertions::find(kind).filter(|_| kind != "pi");
     found.is_some_and(|it| it.meta.class == Class::Probabilistic)
 }

@@ -17,7 +17,8 @@ const nameOf = (it) => it.name || it.function?.name;
 const argsOf = (it) => it.arguments || it.function?.arguments;
 ";
 
-/// A callback that throws leaves the output as it is. Calls without a callback are left out.
+/// The results of the callbacks replace the output. A callback that throws leaves the output unchanged. Calls without
+/// a callback are left out.
 const CHAT: &str = r#"
 const results = [];
 try {
@@ -31,7 +32,7 @@ try {
 return results.length > 0 ? results.join("\n") : output;
 "#;
 
-/// A call whose callback is missing or throws stays, as JSON.
+/// The results of the callbacks replace the calls. A call whose callback is missing or throws stays, as JSON.
 const AZURE: &str = r#"
 const results = [];
 for (const it of calls) {
@@ -45,7 +46,7 @@ if (results.length === 1) return results[0];
 return results.some((it, index) => it !== JSON.stringify(calls[index])) ? results.join("\n") : output;
 "#;
 
-/// The text has each item of an answer in a line of its own, and a call as JSON.
+/// Each line of the output is an item of the answer. The result of a callback replaces the line with its call.
 const RESPONSES: &str = r#"
 if (typeof output !== "string") return output;
 const lines = [];
@@ -61,7 +62,8 @@ for (let line of output.split("\n")) {
 return lines.join("\n");
 "#;
 
-/// One call without a callback leaves the output as it is. The result of a single call may be any value.
+/// The results of the callbacks replace the output, unless one of the calls has no callback. The result of a single
+/// call may be any value.
 const GOOGLE: &str = r#"
 let parts = output;
 try {

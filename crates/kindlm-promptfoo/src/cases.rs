@@ -30,7 +30,7 @@ struct Case<'a> {
     group: &'a Group,
     /// The indexes of the group's models that the test uses.
     models: Vec<usize>,
-    /// The comparison group: the number of the test, and of its variant.
+    /// The name of the comparison group: the numbers of the test and of its combination of variables.
     compare: String,
     /// The conversation of the test; `None` if its prompt does not use earlier tests.
     history: Option<String>,
@@ -276,7 +276,7 @@ fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
     if let Some(form) = group.call_form {
         entries.push(("callsAsOutput", text(span, form)));
     }
-    // The transforms of the provider run first. Each one gets the result of the one before it.
+    // The transforms of the provider run first. Each transform gets the result of the transform before it.
     let transforms = [&group.callbacks, &group.transform, &said.transform];
     let transforms: Vec<Node> = transforms.into_iter().flatten().cloned().collect();
     match &transforms[..] {

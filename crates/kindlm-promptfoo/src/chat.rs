@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub struct UnreadableChat {
     /// The reason, as a lower-case fragment.
     pub why: String,
-    /// The advice.
+    /// The advice for the user, as a lower-case fragment.
     pub help: &'static str,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn messages(value: &Value) -> Option<Result<Vec<Message>, UnreadableC
 }
 
 /// Returns the messages of a chat in the form of version 1 of Cohere's API, which promptfoo reads; `None` for other
-/// values, and for settings beside the chat.
+/// values, and for a chat with further keys.
 pub(super) fn of_cohere(value: &Value) -> Option<Value> {
     let entries = value.as_object().filter(|it| it.len() == 2)?;
     let (earlier, last) = (entries.get("chat_history")?.as_array()?, entries.get("message")?);

@@ -12,7 +12,7 @@ use super::build::{node, text};
 /// The tools that may read files. promptfoo allows them if there is a working folder.
 const READING: [&str; 4] = ["Glob", "Grep", "LS", "Read"];
 
-/// Settings whose value is that of an option.
+/// Settings that become a command-line option with an equal value.
 const OPTIONS: [(&str, &str); 9] = [
     ("max_turns", "--max-turns"),
     ("fallback_model", "--fallback-model"),
@@ -145,7 +145,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates one setting that needs no other.
+    /// Translates a setting that does not depend on other settings.
     fn claude_setting(&mut self, key: &Key, value: &Node, entry: &mut AgentEntry) {
         let (name, span) = (&*key.name, value.span);
         let written = value.text().map_or_else(|| value.to_json().to_string(), str::to_owned);
@@ -289,7 +289,7 @@ impl Translator<'_> {
         entry.option(span, "--permission-mode", mode);
     }
 
-    /// Adds the settings of Claude Code, with those of its sandbox, and more folders.
+    /// Adds the settings of Claude Code, those of its sandbox, and the additional folders.
     fn claude_settings(&mut self, span: Span, config: &Config<'_>, entry: &mut AgentEntry) {
         for folder in config.get("additional_directories").map(Node::items).unwrap_or_default() {
             let path = folder.text().unwrap_or_default();
@@ -314,7 +314,7 @@ impl Translator<'_> {
                 let own = own.as_ref().and_then(Value::as_object).cloned();
                 let mut all: Map<String, Value> = own.unwrap_or_default();
                 if let Some(mut sandbox) = sandbox.map(Node::to_json) {
-                    // Without this, Claude Code would work without the sandbox if it is missing.
+                    // Without this key, Claude Code would work without a sandbox on a machine that has none.
                     if let Some(sandbox) = sandbox.as_object_mut()
                         && sandbox.get("enabled") == Some(&Value::Bool(true))
                     {
@@ -329,8 +329,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the MCP servers in the form of Claude Code. It fills in variables such as `${NAME}` itself, so that no secret is
-    /// in the command line.
+    /// Adds the MCP servers in the form of Claude Code. Claude Code replaces variables such as `${NAME}` itself, so
+    /// no secret is in the command line.
     fn claude_servers(&mut self, mcp: &Node, entry: &mut AgentEntry) {
         if mcp.get("enabled").is_some_and(|it| it.to_json() == Value::Bool(false)) {
             return;
@@ -421,7 +421,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds an option with a path, which is relative to the config in promptfoo, and to the agent's folder here.
+    /// Adds an option with a path. In promptfoo the path is relative to the config; here it is relative to the
+    /// agent's folder.
     fn path_option(&mut self, span: Span, option: &str, path: &str, entry: &mut AgentEntry) {
         match from_folder(entry.folder.as_deref(), path) {
             Some(path) => entry.option(span, option, &path),
@@ -438,7 +439,7 @@ impl Translator<'_> {
 
 /// Returns a path relative to the folder of the config as a path relative to a folder below it.
 ///
-/// Returns `None` if the way from there to the folder of the config is not known.
+/// Returns `None` if the folder is missing, is absolute, or contains `..`, because the way back is then not known.
 fn from_folder(folder: Option<&str>, path: &str) -> Option<String> {
     if path.starts_with('/') {
         return Some(path.to_owned());

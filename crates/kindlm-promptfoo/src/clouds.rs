@@ -30,7 +30,8 @@ pub(super) fn dialect_at_vertex(model: &str) -> &'static str {
 }
 
 impl Translator<'_> {
-    /// Translates the settings of a model at Bedrock, of every family and of both of its APIs.
+    /// Translates the settings of a model at Bedrock. The names of all model families, and of both text APIs, are
+    /// known.
     pub(super) fn bedrock(&mut self, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
         let mut guardrail = Vec::new();
@@ -131,7 +132,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Accepts a credential if it is the variable from which KindLM reads it.
+    /// Accepts a credential if its value is the environment variable from which KindLM reads it. Reports any other
+    /// value. A `profile` is a warning.
     pub(super) fn aws_credential(&mut self, key: &Key, value: &Node) {
         if &*key.name == "profile" {
             let help = "KindLM reads the credentials from the environment: run `eval \"$(aws configure \
@@ -152,7 +154,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads tools in the form of Bedrock, or in that of OpenAI or Anthropic.
+    /// Reads tools in the form of Bedrock, OpenAI or Anthropic. Returns `None` after an error, which is reported.
     fn bedrock_tools(&mut self, node: &Node) -> Option<Node> {
         let node = self.tool_list(node)?;
         let tools = node.items().iter().map(|item| {
@@ -314,7 +316,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the safety settings that promptfoo sends to every model of Llama.
+/// Returns the safety settings that promptfoo sends to every model of Llama at Vertex AI.
 fn llama_guard(span: Span, config: &[(Key, Node)]) -> Node {
     let own = config.iter().find(|(key, _)| &*key.name == "llamaConfig");
     let own = own.and_then(|(_, it)| it.get("safetySettings")).map(Node::to_json);

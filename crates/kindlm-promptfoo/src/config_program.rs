@@ -12,8 +12,9 @@ use super::files::extension;
 
 /// Imports the config, and returns its value, the places of functions in it, and the environment variables that it reads.
 ///
-/// A function that answers tool calls becomes the place where a script finds it: `file://config.js#providers.0.…`. JSON
-/// has no other functions, and the variables have no value. Both would be missing without a message.
+/// A function that answers tool calls becomes the place where a script finds it: `file://config.js#providers.0.…`.
+/// The other functions have no form in JSON, and the variables have no value in the sandbox. Both are returned, so
+/// that they can be reported.
 const EVALUATE: &str = r#"
 const variables = new Set();
 const noted = (name) => void (typeof name === "string" && variables.add(name));
@@ -68,7 +69,7 @@ pub struct EvaluatedConfig {
 
 /// Runs a config in the sandbox, without permissions.
 ///
-/// Returns the reason if it throws, does not end, or needs more than the sandbox has.
+/// Returns the reason as an error if the program throws, does not end, or needs more than the sandbox has.
 pub fn evaluate_config(
     program: &ConfigProgram,
     scripts: &Arc<RunScript>,

@@ -14,7 +14,8 @@ use super::{Inputs, Translated, Translator};
 
 /// Translates the tests of a file. `span` is the place in `source` that names the file.
 ///
-/// The result is a list of tests without prompt and models. They have the entries of the default test of the suite.
+/// The result is a list of tests without prompts and models. The suite adds both, and the entries of its default
+/// test.
 pub fn translate_tests(
     source: &Arc<Source>,
     span: Span,
@@ -46,8 +47,8 @@ pub fn translate_tests(
 }
 
 impl Translator<'_> {
-    /// Reports settings of a test that choose what is asked, who grades or which checks of the suite count. The suite
-    /// decides that. `names_graders` is true if the test names graders of its own.
+    /// Reports settings of a test that select prompts, providers or graders, or that drop checks of the suite. Only
+    /// the suite decides these. `names_graders` is true if the test names graders of its own.
     fn refuse_subjects(
         &mut self,
         span: Span,
@@ -90,7 +91,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns a test of the suite.
+    /// Returns the test of the suite with these variables.
     fn row(&mut self, span: Span, name: &str, said: &TestSettings, vars: Vars) -> Node {
         let vars = Node { span, used_at: None, kind: Kind::Mapping(Rc::new(vars)) };
         let checks = said.checks(&said.asserts, &mut self.keys);

@@ -24,14 +24,14 @@ pub(super) struct Made {
 
 /// The model, in the form that programs get as an argument.
 pub(super) struct ProgramModel<'a> {
-    /// The id of the model in the suite. It is the label in promptfoo.
+    /// The id of the model in the suite, which promptfoo calls its label.
     pub(super) label: &'a str,
     /// The id of the provider in the promptfoo config.
     pub(super) id: &'a str,
 }
 
 impl Made {
-    /// True if both tests have the same variables, prompt and assertions.
+    /// True if both tests have equal variables, prompts and assertions. Their settings may differ.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let vars = |it: &Self| Value::Object(values(&it.vars));
         let asserts = |it: &Self| it.asserts.iter().map(Node::to_json).collect::<Value>();
@@ -158,7 +158,8 @@ impl Translator<'_> {
 
     /// Returns the name of the prompt for a test, and adds the prompt if it is new.
     ///
-    /// A template with custom filters is rendered here. Returns `None` after an error, which is reported.
+    /// A template with custom filters is rendered now, because the suite cannot call them. Returns `None` after an
+    /// error, which is reported.
     fn rendered(
         &mut self,
         span: Span,

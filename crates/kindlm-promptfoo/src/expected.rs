@@ -37,7 +37,7 @@ const MEASURED: [&str; 11] = [
 /// promptfoo's default threshold of `similar` in the short form.
 const SIMILAR: f64 = 0.8;
 
-/// Returns the default threshold of a type in the short form, or `None`.
+/// Returns the default threshold of a type in the short form; `None` if the type has no default.
 fn usual(kind: &str) -> Option<f64> {
     let plain = kind.strip_prefix("not-").unwrap_or(kind);
     match plain {
@@ -102,7 +102,7 @@ pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expecte
         return Ok(Expected { kind: "equals", value: Some(Value::Text(text)), threshold: None });
     }
     let threshold = match threshold {
-        // promptfoo reads the threshold, and ignores it for types that do not use one.
+        // promptfoo accepts a threshold for every type, and ignores it for types that do not use one.
         Some(number) => Some(bracketed(kind, number)?).filter(|_| takes_threshold(kind)),
         None => usual(kind),
     };

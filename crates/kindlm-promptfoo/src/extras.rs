@@ -1,4 +1,4 @@
-//! Settings of a model that KindLM does not know: they are sent in the body of the request.
+//! Settings that KindLM does not know. The body of the request has them unchanged.
 
 use kindlm_source::{Key, Kind, Node, Span};
 
@@ -107,7 +107,7 @@ const REFUSED: [(&str, &str); 6] = [
     ("systemInstruction", "write it as the first message of the prompt, with `role: system`"),
 ];
 
-/// Settings that only control promptfoo, and change no request. [`refused_at_azure`] has exceptions.
+/// Settings that only control promptfoo, and change no request. At Azure, [`refused_at_azure`] refuses some of them.
 const INERT: [&str; 8] = [
     "isReasoningModel",
     "maxRetries",
@@ -149,7 +149,7 @@ impl Translator<'_> {
         settings: &mut Settings,
     ) {
         let name = &*key.name;
-        // The callbacks are a transform of the output.
+        // `callbacks` makes them a transform of the output.
         if name == "functionToolCallbacks" && super::callbacks::has_callbacks(kind) {
             return;
         }

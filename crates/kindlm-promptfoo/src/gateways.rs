@@ -64,7 +64,8 @@ const SERVERS: [Server; 41] = [
     server("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     server("orcarouter", "https://api.orcarouter.ai/v1", "ORCAROUTER_API_KEY"),
     server("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
-    // Its own key is in a header. The bearer token is that of the vendor behind it, if Portkey does not hold it.
+    // Portkey's own key is in a header. The bearer token is the key of the vendor behind Portkey, if Portkey does not
+    // store it.
     open("portkey", "https://api.portkey.ai/v1", "OPENAI_API_KEY"),
     server("togetherai", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
     server("truefoundry", "https://llm-gateway.truefoundry.com", "TRUEFOUNDRY_API_KEY"),
@@ -77,14 +78,14 @@ const SERVERS: [Server; 41] = [
 const DASHSCOPE: &str = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
 const HUGGING_FACE: &str = "https://router.huggingface.co/v1";
 
-/// Returns the server with this prefix of ids.
+/// Returns the server with this prefix of ids; `None` for an unknown prefix.
 pub(super) fn find(name: &str) -> Option<Server> {
     SERVERS.into_iter().find(|it| it.name == name)
 }
 
 impl Translator<'_> {
-    /// Takes the settings of the server itself out of a `config`, and returns the others with the settings of the
-    /// server. Returns `None` after an error, which is reported.
+    /// Splits a `config`. Returns the settings of the model, and the translated settings of the server itself.
+    /// Returns `None` after an error, which is reported.
     pub(super) fn server_config(
         &mut self,
         span: Span,
@@ -130,7 +131,8 @@ impl Translator<'_> {
         Some((rest, settings))
     }
 
-    /// Returns the base URL of a server, from its settings, the environment, or the table.
+    /// Returns the base URL of a server, from its settings, the environment, or the table. Returns `None` if none of
+    /// them has it.
     fn address_of(&self, server: Server, model: &str, own: &[(&str, String)]) -> Option<String> {
         let set = |name: &str| own.iter().find(|(it, _)| *it == name).map(|(_, it)| it.clone());
         let trimmed = |it: String| it.trim_end_matches('/').to_owned();
@@ -294,7 +296,7 @@ const OPENCLAW: [&str; 10] = [
     "timeoutMs",
 ];
 
-/// The settings that hold the address of a server without a usual one.
+/// The help for servers without a default address, by the name of the server.
 const ADDRESSES: [(&str, &str); 5] = [
     ("cloudflare-ai", "add `config: { accountId: … }`, or set `CLOUDFLARE_ACCOUNT_ID`"),
     ("databricks", "add `config: { workspaceUrl: … }`, or set `DATABRICKS_WORKSPACE_URL`"),

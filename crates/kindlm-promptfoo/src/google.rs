@@ -47,7 +47,7 @@ impl Translator<'_> {
         settings.provider.extend(hosted.map(|it| ("hostedTools", it)));
     }
 
-    /// Reads instructions of the system: a text, a file, or parts.
+    /// Translates the system instruction: a text, a file, or parts.
     pub(super) fn system_instruction(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let file = value.text().and_then(super::files::path).map(str::to_owned);
         let value = match file {
@@ -93,7 +93,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the settings of a model that makes images, as promptfoo sends them.
+    /// Returns the config of a model that makes images, with the image settings that promptfoo sends.
     pub(super) fn gemini_images(
         &mut self,
         span: Span,
@@ -103,7 +103,7 @@ impl Translator<'_> {
         let (mut rest, mut image) = (Vec::new(), Vec::new());
         for (key, value) in config {
             match &*key.name {
-                // Newer models are only at the global address.
+                // Models of Gemini 3 are only at the global address, so the region has no effect.
                 "region" if is_vertex && model.starts_with("gemini-3") => {}
                 "imageAspectRatio" => image.push(("aspectRatio", value.clone())),
                 "imageSize" if model.starts_with("gemini-3") => {
@@ -245,7 +245,8 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the script that reads the images of an answer. The first one is the output, as a data URL.
+/// Returns the script that reads the images of an answer. The first image is the output, as a data URL. The cost is
+/// in US dollars, for all images.
 fn images_of(model: &str) -> String {
     let price = match model {
         it if it.contains("ultra") => 0.06,

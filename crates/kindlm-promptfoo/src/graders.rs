@@ -14,7 +14,7 @@ pub(super) struct Graders {
     pub(super) embedding: Option<Node>,
 }
 
-/// The kinds of graders that the checks of a test need and do not name.
+/// The kinds of graders that the checks of a test need and do not name, with the place of the first such check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needs {
     text: Option<Span>,
@@ -94,7 +94,7 @@ impl Translator<'_> {
         self.env_value(name).is_some()
     }
 
-    /// True if promptfoo's default graders are at Azure. It prefers Azure to every vendor but OpenAI.
+    /// True if promptfoo's default graders are at Azure. promptfoo prefers Azure to every vendor but OpenAI.
     fn prefers_azure(&self) -> bool {
         let has_all = |names: &[&str]| names.iter().all(|it| self.has_env(it));
         let has_credentials = self.has_env("AZURE_OPENAI_API_KEY")

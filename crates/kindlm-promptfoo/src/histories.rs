@@ -1,6 +1,6 @@
 //! The variable `_conversation`: the earlier exchanges of a conversation over several tests.
 //!
-//! A conversation has the tests with the same prompt, model and `metadata.conversationId`. The engine carries them out
+//! A conversation has the tests with the same prompt, model and `metadata.conversationId`. The engine executes them
 //! one after another.
 
 use kindlm_source::{Node, Span};

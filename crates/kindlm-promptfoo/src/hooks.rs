@@ -12,7 +12,9 @@ use super::files::path;
 use super::programs::{Program, split};
 use super::vars::{Vars, merged};
 
-/// The names of promptfoo's hooks. A function of such a name is called for this hook only, and gets the context first.
+/// The names of promptfoo's hooks. A function with the name of a hook is called for this hook only, with the context
+/// as its first argument. Any other function is called for every hook, with the name of the hook as its first
+/// argument.
 const HOOKS: [&str; 4] = ["beforeAll", "beforeEach", "afterEach", "afterAll"];
 
 /// The parts of the suite that `beforeAll` may change.
@@ -71,8 +73,8 @@ impl Translator<'_> {
 
     /// Calls all functions for a hook, one after another, and returns the last context with the place of its function.
     ///
-    /// `part` is the only entry of a context. Returns `None` if no function returned a context, or after an error, which
-    /// is reported.
+    /// The context is an object with the key `part` and this value. Returns `None` if no function returned a context,
+    /// or after an error, which is reported.
     fn run_hooks(
         &mut self,
         hooks: &[Hook],
@@ -114,7 +116,7 @@ impl Translator<'_> {
             let tests = self.list_of(&block);
             root = with(&root, "tests", list(block.span, tests));
         }
-        // The prompts are read again later, with the same problems.
+        // The prompts are read again later, which reports their problems.
         let count = self.diagnostics.len();
         let prompts = self.prompts(&root);
         self.diagnostics.truncate(count);
@@ -151,8 +153,8 @@ impl Translator<'_> {
 
     /// Runs `beforeEach` for a test, with each of its combinations of variables.
     ///
-    /// Returns the tests in the place of this test, which then have the settings of the default test too. Returns `None` if
-    /// the hook changes nothing.
+    /// Returns the tests that replace this test. They include the settings of the default test. Returns `None` if the
+    /// hook changes nothing.
     pub(super) fn before_each(
         &mut self,
         hooks: &[Hook],
@@ -183,7 +185,10 @@ impl Translator<'_> {
         is_changed.then_some(tests)
     }
 
-    /// Returns a test with the entries of the default test, merged as promptfoo does.
+    /// Returns a test with the entries of the default test.
+    ///
+    /// Variables, options and metadata are merged by key, and assertions are added. Any other entry of the test
+    /// replaces the default.
     fn with_default(&mut self, test: &Node, default: Option<&Node>) -> Node {
         let empty = map(test.span, []);
         let default = default.unwrap_or(&empty);

@@ -7,7 +7,7 @@ use super::Translator;
 use super::build::{entries, list, map, node, text};
 use super::programs::evaluate;
 
-/// The settings of `tls` that only repeat a default of the connection.
+/// The settings of `tls` that have no effect, because connections always use TLS 1.2 or 1.3.
 const INERT_TLS: [&str; 2] = ["minVersion", "maxVersion"];
 
 /// The keys of an http provider that this module translates.
@@ -23,7 +23,7 @@ pub(super) const MORE: [&str; 9] = [
     "sessionSource",
 ];
 
-/// The values of an http provider that templates of its body may name, as JSON texts.
+/// The values that templates in the body of an http provider may use: each name with its JSON text.
 pub(super) type Constants = Vec<(&'static str, String)>;
 
 impl Translator<'_> {
@@ -89,7 +89,7 @@ impl Translator<'_> {
                     let is_off = value.to_json() == Value::Bool(false);
                     found.push(("verify", node(value.span, Kind::Bool(!is_off))));
                 }
-                // The name is that of the address anyway.
+                // This is the usual value for a local server. KindLM always uses the host of the address.
                 "servername" if said == "localhost" => {}
                 name if INERT_TLS.contains(&name) => {
                     let message = format!("`config.tls.{name}` has no effect here");
@@ -106,7 +106,7 @@ impl Translator<'_> {
         is_fine.then(|| map(tls.span, found))
     }
 
-    /// Reports a bundle with a password, with the commands that convert it.
+    /// Reports a setting of a PKCS #12 bundle, with the commands that convert the bundle to PEM.
     fn refuse_bundle(&mut self, key: &Key) {
         let help = "convert the bundle: `openssl pkcs12 -in FILE.pfx -clcerts -nokeys -out cert.pem` and `openssl pkcs12 \
             -in FILE.pfx -nocerts -nodes -out key.pem`, and write `certPath: cert.pem, keyPath: key.pem`";
@@ -185,7 +185,8 @@ impl Translator<'_> {
         Some(map(session.span, found))
     }
 
-    /// Translates the expression for the id of a session into a path or a header.
+    /// Translates the expression for the id of a session into a path or a header. Returns `None` after an error,
+    /// which is reported.
     fn session_id(&mut self, parser: &Node) -> Option<(&'static str, Node)> {
         let code = parser.text().unwrap_or_default();
         let header = code.trim().strip_prefix("data.headers").and_then(header_of);
@@ -256,7 +257,7 @@ pub(super) fn path_of(text: &str) -> Option<String> {
     (is_plain && !is_computed && (rest.starts_with(['.', '[', '?']))).then_some(path)
 }
 
-/// Returns the name of a header in an expression: `['x-session']` or `.session`.
+/// Returns the name of a header in an expression, `['x-session']` or `.session`; `None` for other code.
 fn header_of(rest: &str) -> Option<String> {
     let rest = rest.strip_prefix("?.").unwrap_or(rest);
     let name = rest.strip_prefix("['").and_then(|it| it.strip_suffix("']"));
@@ -298,7 +299,7 @@ fn ranges(numbers: impl Iterator<Item = u64>) -> Vec<String> {
     ranges.into_iter().map(written).collect()
 }
 
-/// Puts the values that a template names before it, in every text of a body.
+/// Begins each template in a body with `{% set %}` tags for the constants that the template names.
 pub(super) fn with_constants(body: &Node, constants: &Constants) -> Node {
     let kind = match &body.kind {
         Kind::Text(written) => {

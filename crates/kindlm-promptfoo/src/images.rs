@@ -1,6 +1,6 @@
 //! Models that make images: `openai:image`, `xai:image`, `replicate:image` and `fal:image`.
 //!
-//! The images themselves are not kept: an output has their address, or their name and digest.
+//! Reports have no image data. An output has the address of an image, or its name and digest.
 
 use kindlm_source::{Key, Kind, Node, Span};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::build::{entries, map, node, number, text};
 use super::extras::add_to;
 use super::settings::{Settings, or_else};
 
-/// The settings of an image at OpenAI, for models of the families `gpt-image` and `dall-e`.
+/// The settings of an image that OpenAI's models of the family `gpt-image` have.
 const GPT: [&str; 5] =
     ["quality", "background", "output_format", "output_compression", "moderation"];
 const DALL_E_3: [&str; 2] = ["quality", "style"];
@@ -26,7 +26,7 @@ fn answers_with_data(model: &str) -> bool {
     model.starts_with("gpt-image-") || model.starts_with("chatgpt-image-")
 }
 
-/// Returns the name of a model of xAI in requests, as promptfoo sends it.
+/// Returns the name of a model of xAI in requests. As in promptfoo, an unknown model becomes `grok-2-image`.
 fn xai_model(model: &str) -> &str {
     match model {
         "grok-imagine-image-2026-03-02" => "grok-imagine-image",
@@ -39,7 +39,7 @@ fn xai_model(model: &str) -> &str {
 }
 
 impl Translator<'_> {
-    /// Translates a model that makes images, of this vendor. Returns the type of its provider and the settings.
+    /// Translates a vendor's model that makes images. Returns the type of its provider and the settings.
     pub(super) fn image_model(
         &mut self,
         span: Span,
@@ -306,8 +306,8 @@ fn reading(found: &str, data: Option<&str>) -> String {
 
 /// Returns the prompt of a grader with texts in place of lists of parts.
 ///
-/// A part with the image `{{ output }}` becomes that text, because the grader sees the images of an output anyway. A
-/// prompt with other parts is unchanged.
+/// A part with the image `{{ output }}` becomes the text `{{ output }}`, because the grader sees the images of an
+/// output anyway. A prompt with other parts is unchanged.
 pub(super) fn with_texts(prompt: &Node) -> Node {
     let written = prompt.text().and_then(|it| serde_json::from_str::<Value>(it).ok());
     let is_text = written.is_some();

@@ -39,13 +39,13 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
     found
 }
 
-/// Covers the user and the query of an address of tests.
+/// Covers the whole address of tests if it has a user or a query. Returns false for other values.
 fn cover_address(value: &Node, bytes: &mut [u8]) -> bool {
     let is_secret = |text: &str| text.contains("://") && text.contains(['?', '@']);
     value.text().is_some_and(is_secret) && cover_text(value, bytes)
 }
 
-/// Covers a text, unless it is a template. Returns false for other values.
+/// Replaces the text of a value by asterisks. Returns false for a template, which stays, and for other values.
 fn cover_text(value: &Node, bytes: &mut [u8]) -> bool {
     if value.text().is_none_or(|it| it.contains("{{")) {
         return false;

@@ -145,8 +145,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates an agent of Azure AI Foundry, which one request of the Responses API asks. Returns `None` after an
-    /// error, which is reported.
+    /// Translates an agent of Azure AI Foundry. KindLM asks the agent with one request to the Responses API. Returns
+    /// `None` after an error, which is reported.
     pub(super) fn foundry_agent(
         &mut self,
         span: Span,

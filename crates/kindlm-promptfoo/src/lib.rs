@@ -154,7 +154,7 @@ pub struct Translated {
 pub struct Inputs<'a> {
     /// The files that the config refers to, relative to its folder.
     pub files: &'a dyn Files,
-    /// The lookup of environment variables.
+    /// The lookup of environment variables; `None` for a variable that is not set.
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The runner of programs that generate prompts, tests and variables, or implement filters.
     pub scripts: Arc<RunScript>,

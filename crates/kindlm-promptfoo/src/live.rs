@@ -29,7 +29,7 @@ try {
 } catch {}
 return JSON.stringify({ error: "Tool execution failed" });"#;
 
-/// As [`OPENAI_ANSWER`], with the message of an error.
+/// Answers a call with the handler. An exception becomes an answer with its message.
 const XAI_ANSWER: &str = r"
 try {
   return await handler(name, JSON.stringify(args));
@@ -274,7 +274,7 @@ impl Translator<'_> {
         Some((kind, kind.to_owned(), model.to_owned(), without_defaults(span, settings)))
     }
 
-    /// Translates a model of xAI's voice API, which has the events of OpenAI's.
+    /// Translates a model of xAI's voice API, whose events are those of OpenAI's Realtime API.
     pub(super) fn xai_voice(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Found {
         let model = if model.is_empty() { "grok-voice-think-fast-1.0" } else { model };
         let mut live = Live::default();
@@ -306,7 +306,7 @@ impl Translator<'_> {
                 _ => self.socket_setting(XAI_ANSWER, key, value, &mut live),
             }
         }
-        // This API has no modalities of a session, and no type.
+        // A session of xAI has no `type` and no `output_modalities`.
         let session = json!({
             "type": null, "output_modalities": null, "voice": voice, "turn_detection": turns, "audio": audio,
         });

@@ -22,8 +22,8 @@ enum Piece<'t> {
 impl Translator<'_> {
     /// Returns the name of a prompt whose lines with only a file are parts, and adds this prompt to the suite.
     ///
-    /// `name` is the name of `prompt`, or of a prompt made from it. It is returned unchanged without such lines. Returns
-    /// `None` after an error, which is reported: a file cannot be inside of a line.
+    /// `name` is the name of `prompt`, or of a prompt made from it. The name is returned unchanged without such
+    /// lines. A file inside of a line of text is an error, which is reported; the result is then `None`.
     pub(super) fn with_parts(
         &mut self,
         span: Span,

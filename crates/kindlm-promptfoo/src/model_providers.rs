@@ -10,7 +10,7 @@ use super::gateways::{self, Server};
 use super::provider_groups::Entry;
 use super::settings::{Settings, or_else};
 
-/// True if a model of Google is at Vertex AI.
+/// True if the config of a Google model sets `vertexai: true`.
 fn asks_vertex(entry: &Entry) -> bool {
     entry
         .config
@@ -18,7 +18,7 @@ fn asks_vertex(entry: &Entry) -> bool {
         .any(|(key, it)| &*key.name == "vertexai" && it.to_json() == Value::Bool(true))
 }
 
-/// True if text generation at Hugging Face is a chat.
+/// True if the config asks a model of Hugging Face by its chat API.
 fn asks_chat(entry: &Entry) -> bool {
     let set = |name: &str| entry.config.iter().find(|(it, _)| &*it.name == name);
     match (set("chatCompletion"), set("apiEndpoint")) {
@@ -47,7 +47,7 @@ pub(super) fn model_of(entry: &Entry, server: Server, model: &str) -> String {
 }
 
 impl Translator<'_> {
-    /// Translates a task of Hugging Face, which may be a chat.
+    /// Translates a task of Hugging Face, which may be a chat. Returns `None` after an error, which is reported.
     pub(super) fn hugging_face_task(
         &mut self,
         entry: &Entry,
@@ -174,8 +174,10 @@ impl Translator<'_> {
         Some(settings)
     }
 
-    /// Fills in the environment variables in the address of a provider. Reports a variable that is not set, a secret,
-    /// because the address is written into the suite, and other templates.
+    /// Replaces the environment variables in the address of a provider by their values.
+    ///
+    /// Reports a variable that is not set, and any other template. A secret variable is an error too, because the
+    /// suite would show its value.
     pub(super) fn fill_address(&mut self, settings: &mut Settings) {
         let address = settings.provider.iter_mut().find(|(name, _)| *name == "baseUrl");
         let Some((_, address)) = address else { return };
@@ -233,7 +235,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the parameters that promptfoo sends without a setting, and prevents other default parameters.
+    /// Adds the parameters that promptfoo sends by default, and prevents other defaults of KindLM.
     ///
     /// `kind` is the provider in KindLM, and `name` is the provider in promptfoo.
     pub(super) fn usual_params(
@@ -267,7 +269,7 @@ impl Translator<'_> {
                 settings.params.push(("omitDefaults", yes()));
             }
             "gemini" | "ollama" | "replicate" => settings.params.push(("omitDefaults", yes())),
-            // promptfoo sends only what is set to the Converse API, and defaults to the other one.
+            // promptfoo sends defaults to its other API for Bedrock, but not to the Converse API.
             "bedrock" if entry.id.starts_with("bedrock:converse:") => {
                 settings.params.push(("omitDefaults", yes()));
             }

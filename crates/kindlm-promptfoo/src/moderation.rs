@@ -79,7 +79,7 @@ pub(super) fn moderation_prompt(check: &Node) -> Option<&'static str> {
     let provider = check.get("provider")?;
     let id = provider.text().or_else(|| provider.get("id")?.text())?;
     if id.starts_with("replicate:moderation:") {
-        // As promptfoo writes it for Llama Guard.
+        // The prompt that promptfoo writes for Llama Guard.
         Some("Human: {{ input }}\n\nAssistant: {{ output }}")
     } else if id == "openai:moderation" || id.starts_with("openai:moderation:") {
         Some("{{ output }}")

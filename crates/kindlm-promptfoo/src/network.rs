@@ -17,8 +17,8 @@ use super::Translator;
 use super::files::{extension, path};
 use super::test_list::named_file;
 
-/// Sends a request, with the first of these environment variables that is set as its token. Returns the text of the
-/// answer, or the host of a refused redirect.
+/// The script that sends a request. Its token is the value of the first set environment variable in `names`. The
+/// script returns the text of the answer, or the host of a refused redirect.
 const DOWNLOAD: &str = "
 const token = names.map((name) => process.env[name]).find(Boolean);
 const headers = token ? { Authorization: `Bearer ${token}` } : {};
@@ -34,7 +34,7 @@ return await response.text();
 /// The time limit of a request.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The most rows that are read from a dataset. Each of them is a test.
+/// The maximum number of rows of a dataset. Each row is a test, and more rows are an error.
 const MOST_ROWS: u64 = 20_000;
 
 /// The maximum size of all answers for a dataset, in bytes.
@@ -54,7 +54,7 @@ const PROGRAM_KEYS: [&str; 7] = [
 /// The types of checks that run programs or send requests.
 const PROGRAM_CHECKS: [&str; 4] = ["javascript", "python", "ruby", "webhook"];
 
-/// The rows of a request to Hugging Face, which answers with at most so many.
+/// The number of rows per request. Hugging Face answers with at most this many.
 const PAGE: u64 = 100;
 
 const HUGGING_FACE: &str = "huggingface://datasets/";
@@ -120,8 +120,10 @@ impl Translator<'_> {
         self.only_data(span, address, tests)
     }
 
-    /// Returns the tests if they only have data. Reports a test that would run a program, read a file or an environment
-    /// variable, or send a request, because anyone may have changed it.
+    /// Returns the tests if they only have data; `None` after an error, which is reported.
+    ///
+    /// Other people can change a file on the network. So a test is an error if it would run a program, read a file or
+    /// an environment variable, or send a request.
     fn only_data(&mut self, span: Span, address: &str, tests: Vec<Node>) -> Option<Vec<Node>> {
         let Some(what) = tests.iter().find_map(power) else { return Some(tests) };
         let message = format!("a test of `{}` has {what}", short(address));
@@ -168,7 +170,7 @@ impl Translator<'_> {
                 self.error(span, message, Some("add `&limit=1000` to its address"));
                 return None;
             }
-            // Each answer but the last has all its rows, so the number of requests is limited.
+            // An answer with fewer rows than requested is an error, so the number of requests is limited.
             if rows.len() as u64 != length.min(most - offset) {
                 let received = offset + rows.len() as u64;
                 let message = format!("`{}` gave {received} of {most} rows", short(address));
@@ -238,7 +240,7 @@ fn download(
     }
 }
 
-/// Returns the host of an address, with its port.
+/// Returns the host of an address, with its port. Returns `None` without a host, or if the address has a user.
 fn host(address: &str) -> Option<String> {
     let rest = address.split_once("://")?.1;
     let host = rest.split(['/', '?', '#']).next()?;
@@ -254,7 +256,7 @@ fn short(address: &str) -> String {
     format!("{scheme}://{}", &rest[user..])
 }
 
-/// Returns what a test could do besides having data; `None` if it only has data.
+/// Returns a description of the program, file, variable or request that a test uses; `None` if it only has data.
 fn power(test: &Node) -> Option<String> {
     if let Some((file, _)) = named_file(test) {
         return Some(format!("the name of another file, `{}`", short(file)));
@@ -265,7 +267,8 @@ fn power(test: &Node) -> Option<String> {
     })
 }
 
-/// Looks for files, and for templates that read environment variables.
+/// Returns a description of the first text that names a file or may read environment variables; `None` without such a
+/// text.
 fn power_of_text(node: &Node) -> Option<String> {
     if let Some(text) = node.text() {
         if path(text).is_some() {
@@ -292,7 +295,7 @@ fn power_of_entry((key, value): &(Key, Node)) -> Option<String> {
     power_of_text(value).or_else(|| value.entries().iter().chain(items()).find_map(power_of_entry))
 }
 
-/// Returns the address of a Google Sheet as CSV, as promptfoo does.
+/// Returns the address that exports a Google Sheet as CSV. The address keeps the `gid` of the sheet, if it has one.
 fn sheet(address: &str) -> String {
     let base = address.split(['?', '#']).next().unwrap_or(address);
     let base = base.split("/edit").next().unwrap_or(base);
@@ -302,7 +305,7 @@ fn sheet(address: &str) -> String {
     format!("{base}/export?format=csv{gid}")
 }
 
-/// Returns the address of the rows of a dataset, and the most rows that the config asks for.
+/// Returns the address of the rows of a dataset, and the `limit` of the config.
 ///
 /// Returns `None` if the owner or the name is missing, or the limit is no number.
 fn dataset(address: &str) -> Option<(String, Option<u64>)> {

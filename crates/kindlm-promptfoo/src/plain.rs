@@ -1,4 +1,4 @@
-//! Servers that take a prompt as a text, and have no vendor's dialect: they become `http` providers.
+//! Servers that take a prompt as a text, with an API of their own. They become `http` providers.
 
 use kindlm_source::{Key, Kind, Node, Span};
 
@@ -42,11 +42,11 @@ const GENERATION: [&str; 11] = [
     "wait_for_model",
 ];
 
-/// The script that makes the labels and scores of a classification a JSON object, as promptfoo's output.
+/// The script that converts the labels and scores of a classification to a JSON object, which is promptfoo's output.
 const CLASSIFIED: &str = "JSON.stringify(Object.fromEntries((Array.isArray(json[0]) ? json[0] : \
     json).map(it => [it.label, it.score])))";
 
-/// The script that makes the highest score of each kind of entity a JSON object, as promptfoo's output.
+/// The script that converts the highest score of each kind of entity to a JSON object, which is promptfoo's output.
 const ENTITIES: &str = "JSON.stringify(json.reduce((all, it) => (!all[it.entity_group] || all[it.entity_group] < \
     it.score ? { ...all, [it.entity_group]: it.score } : all), {}))";
 
@@ -80,7 +80,7 @@ impl Translator<'_> {
         let mut parameters = Vec::new();
         let mut options = Vec::new();
         let mut is_own = false;
-        // The cosine of two vectors is the similarity that the other task computes.
+        // KindLM computes the similarity itself, as the cosine of two vectors from the other task.
         if task == "sentence-similarity" {
             url.push_str("/pipeline/feature-extraction");
         }
@@ -145,7 +145,7 @@ impl Translator<'_> {
         };
         let mut settings = plain(span, &url, body, read);
         settings.provider.extend(key_of.provider);
-        // An own server may accept requests without a key.
+        // The user's own server may accept requests without a key.
         if !is_own || self.env_value("HF_TOKEN").is_some() {
             or_else(&mut settings.provider, "apiKeyEnv", || text(span, "HF_TOKEN"));
         }

@@ -11,7 +11,7 @@ const TABLE: &str = include_str!("prices.json");
 static PRICES: LazyLock<HashMap<String, HashMap<String, Price>>> =
     LazyLock::new(|| serde_json::from_str(TABLE).unwrap_or_default());
 
-/// Returns promptfoo's price of a model; `None` if it has none.
+/// Returns promptfoo's price of a model; `None` if promptfoo has no price for it.
 pub(super) fn price(vendor: &str, model: &str) -> Option<Price> {
     PRICES.get(vendor)?.get(model).copied()
 }

@@ -10,7 +10,7 @@ use super::provider_groups::Entry;
 use super::settings::Settings;
 
 impl Translator<'_> {
-    /// Translates a command line. Its settings are an error.
+    /// Translates a command line. A `config` is an error, which is reported.
     pub(super) fn exec(&mut self, entry: &Entry, command: &str) -> Settings {
         let span = entry.span;
         if let Some((key, _)) = entry.config.first() {
@@ -45,7 +45,7 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Warns of npm packages that a provider imports, if its runtime is the sandbox.
+    /// Warns of npm packages that a provider imports, if its runtime is the sandbox, which has no packages.
     pub(super) fn check_packages(
         &mut self,
         span: Span,

@@ -67,8 +67,8 @@ pub(super) fn split(named: &str) -> (&str, Option<&str>) {
 impl Translator<'_> {
     /// Returns the program that a text names, or `None` after an error.
     ///
-    /// The text is a path with an optional `file://` and `:function`. A Python program needs a function; `usual` is the
-    /// default.
+    /// The text is a path with an optional `file://` and `:function`. A Python program needs a function; `usual` is
+    /// its default.
     pub(super) fn program(
         &mut self,
         span: Span,

@@ -45,7 +45,7 @@ pub(super) struct Prompt {
 }
 
 impl Prompt {
-    /// Returns the prompt as hooks get it.
+    /// Returns the prompt in the form that the functions of `extensions` get.
     pub(super) fn for_hooks(&self) -> Value {
         let mut prompt = serde_json::json!({"raw": self.text, "label": self.name});
         if let Some(config) = &self.config {
@@ -177,8 +177,8 @@ impl Translator<'_> {
 
     /// Adds a prompt with a prefix and suffix to the suite, and returns its name.
     ///
-    /// Without both, returns the name of the original prompt. For an unsupported chat, reports an error and returns
-    /// that name too.
+    /// Without a prefix and a suffix, returns the name of the original prompt. For an unsupported chat, reports an
+    /// error and returns the name of the original prompt too.
     pub(super) fn embraced(
         &mut self,
         span: Span,
@@ -207,8 +207,8 @@ impl Translator<'_> {
 
     /// Returns the name of a prompt for models that get a text, and adds this prompt to the suite.
     ///
-    /// `name` is the name of `prompt`, or of a prompt made from it. It is returned unchanged if the text of the prompt
-    /// cannot be a list of messages, or if no model under test reads messages.
+    /// `name` is the name of `prompt`, or of a prompt made from it. The name is returned unchanged if the text of the
+    /// prompt cannot be a list of messages, or if no model under test reads messages.
     pub(super) fn in_text_form(&mut self, name: &str, prompt: &Prompt) -> String {
         let mut made = self.embraced.iter().chain(&self.made.prompts);
         let node = made.find(|(it, _)| it == name).map_or(&prompt.node, |(_, node)| node);
@@ -244,7 +244,7 @@ impl Translator<'_> {
         }
         let file = match path(written) {
             Some(file) => Some(file),
-            // promptfoo never reads such a text as a prompt, so a missing file is an error.
+            // promptfoo never uses a text that looks like a path as a prompt, so a missing file is an error.
             None => looks_like_path.then_some(written),
         };
         let Some(file) = file else { return self.add(prompts, span, written, about, None) };
@@ -293,7 +293,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Removes the settings of a prompt in a file of text or Markdown, as promptfoo does, with a warning.
+    /// Removes the `config` of a prompt in a file of text or Markdown, with a warning. promptfoo ignores it too.
     fn without_config(&mut self, span: Span, about: &About, path: &str) -> About {
         if about.config.is_some() {
             let message =
@@ -303,7 +303,8 @@ impl Translator<'_> {
         About { config: None, ..about.clone() }
     }
 
-    /// Adds the prompts of a CSV file: those of its column `prompt`, with labels in the column `label`, or one in each line.
+    /// Adds the prompts of a CSV file. The column `prompt` has the prompts, and the column `label` their labels. In a
+    /// file without a comma, each line is a prompt.
     fn prompt_table(
         &mut self,
         prompts: &mut Prompts,
@@ -443,7 +444,7 @@ fn is_json(written: &str) -> bool {
 
 /// True if a template can be a chat after its variables are filled in.
 ///
-/// Its text begins like a list of messages, or with a variable, a tag or a comment.
+/// Such a template begins like a list of messages, or with a variable, a tag or a comment.
 fn may_be_chat(written: &str) -> bool {
     let begin = written.trim_start();
     let is_template = kindlm_template::is_template(written);

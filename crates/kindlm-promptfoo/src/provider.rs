@@ -259,11 +259,11 @@ fn compatible<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
     }
 }
 
-/// Parses an id of Amazon Bedrock, without its prefix. The Converse API answers for all APIs of text.
+/// Parses an id of Amazon Bedrock, without its prefix. KindLM uses the Converse API in place of every other text API.
 fn bedrock(rest: &str) -> Provider<'_> {
     const OTHERS: [&str; 8] =
         ["agents", "api", "image", "mantle", "messages", "nova-sonic", "responses", "video"];
-    // Models that make speech and films.
+    // Models that make speech and videos.
     const MEDIA: [&str; 3] = ["amazon.nova-sonic", "amazon.nova-reel", "luma.ray"];
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     if OTHERS.contains(&part) || MEDIA.iter().any(|it| rest.contains(it)) {

@@ -22,7 +22,7 @@ pub(super) struct Providers {
 /// The names of a model, and the form of its prompts.
 #[derive(Clone)]
 pub(super) struct ModelIds {
-    /// The id in the suite. It is the label in promptfoo.
+    /// The id in the suite, which promptfoo calls the label.
     pub(super) label: String,
     /// The id in the promptfoo config.
     pub(super) written: String,
@@ -48,7 +48,7 @@ pub(super) struct Group {
     /// The form of tool calls in outputs. `None` if the models get no tools or functions.
     pub(super) call_form: Option<&'static str>,
     pub(super) transform: Option<Node>,
-    /// The transform that answers tool calls. It runs before the others.
+    /// The transform that answers tool calls. It runs before the other transforms.
     pub(super) callbacks: Option<Node>,
     /// True if the models are agents.
     pub(super) runs_agents: bool,

@@ -6,11 +6,11 @@ use kindlm_source::{Key, Kind, Node, Span};
 
 use super::Translator;
 
-/// The longest chain of references.
+/// The maximum length of a chain of references. A longer chain is an error.
 const DEPTH: usize = 16;
 
-/// The prefix of references to assertion templates. [`Translator::with_template`] replaces them, because tests in other
-/// files have them too.
+/// The prefix of references to assertion templates. [`Translator::with_template`] replaces them, because tests in
+/// other files may use them too.
 const TEMPLATES: &str = "#/assertionTemplates/";
 
 impl Translator<'_> {
@@ -47,12 +47,13 @@ impl Translator<'_> {
         Node { kind, ..node.clone() }
     }
 
-    /// Returns a check with the assertion template that it refers to. Its own keys override those of the template.
+    /// Returns a check merged with the assertion template that the check refers to. Keys of the check override keys
+    /// of the template.
     ///
-    /// Other checks stay unchanged. An invalid reference is reported and becomes null.
+    /// A check without a reference stays unchanged. An invalid reference is reported and becomes null.
     ///
-    /// The templates stay open, so that a template that contains itself is found. The caller closes them when it has
-    /// translated the checks in them.
+    /// The references stay in `open_templates`, so that a template that contains itself is found. The caller removes
+    /// them after it has translated the checks of the templates.
     pub(super) fn with_template(&mut self, check: &Node) -> Node {
         let mut check = check.clone();
         while let Some(reference) = check.get("$ref").cloned() {

@@ -10,11 +10,11 @@ use super::settings::{PARSED, Settings};
 /// Keys of the API that `openai:chat` does not have.
 const BODY: [&str; 4] = ["include", "instructions", "max_tool_calls", "truncation"];
 
-/// Keys that would need more than one request, or a stream.
+/// Keys that are errors, because they would need more than one request, or a stream.
 const REFUSED: [&str; 4] = ["background", "previous_response_id", "stream", "webhook_url"];
 
 impl Translator<'_> {
-    /// Translates a setting. Returns false if it has the same form as a setting of `openai:chat`.
+    /// Translates a setting. Returns false if the setting has the form of `openai:chat`, which the caller translates.
     pub(super) fn responses_setting(
         &mut self,
         key: &Key,
@@ -93,7 +93,8 @@ impl Translator<'_> {
         settings.provider.extend(hosted.map(|it| ("hostedTools", it)));
     }
 
-    /// Translates the format of the answer, from the config or from a file, as promptfoo does.
+    /// Translates the format of the answer, from the config or from a file. As in promptfoo, an unknown type becomes
+    /// `text`.
     fn responses_format(&mut self, value: &Node, settings: &mut Settings) {
         let Some(value) = self.in_place(value) else { return };
         let span = value.span;

@@ -83,7 +83,7 @@ impl Translator<'_> {
         defaults
     }
 
-    /// Returns the pause after each request, or `None` if the config has no `delay`.
+    /// Returns the pause after each request in milliseconds; `None` if the config has no `delay`.
     pub(super) fn pause(root: &Node) -> Option<Node> {
         let delay_in = |block: &str| root.get(block).and_then(|it| it.get("delay"));
         delay_in("evaluateOptions").or_else(|| delay_in("commandLineOptions")).cloned()

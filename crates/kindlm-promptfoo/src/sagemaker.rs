@@ -83,7 +83,8 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Translates the address of an endpoint and its headers. Returns the path into its answers too, if there is one.
+    /// Translates the address of an endpoint and its headers. Also returns the path to the output in its answers;
+    /// `None` without a path.
     fn endpoint(
         &mut self,
         span: Span,
@@ -178,7 +179,8 @@ fn body(kind: &str, [max_tokens, temperature, top_p, stop]: [Value; 4]) -> Strin
     }
 }
 
-/// Returns the script that reads the output of an answer, as promptfoo reads it.
+/// Returns the script that reads the output of an answer. `path` replaces the place that is usual for this kind of
+/// model.
 fn reading(kind: &str, path: Option<&str>) -> String {
     if let Some(path) = path {
         return match path.strip_prefix("$.") {

@@ -261,7 +261,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the entries of a part that is sent as it is to the body.
+    /// Adds the entries of `passthrough` to the body. Maximums of tokens are collected instead.
     fn passthrough(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let Some(value) = self.without_templates(key, value) else { return };
         settings.calls |= value.get("functions").is_some();
@@ -396,8 +396,8 @@ pub(super) fn undated(kind: &str) -> Option<&str> {
     (date.len() == 8 && date.bytes().all(|it| it.is_ascii_digit())).then_some(name)
 }
 
-/// Returns the settings that promptfoo always sends to `openai:responses`. All items of an answer are its text, as in
-/// promptfoo.
+/// Returns the settings that promptfoo always sends to `openai:responses`. `itemsAsText` makes all items of an answer
+/// its text, as in promptfoo.
 fn usual_settings(config: &[(Key, Node)]) -> Settings {
     let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
     let format = map(span, [("type", text(span, "text"))]);

@@ -69,10 +69,10 @@ impl Translator<'_> {
         vars
     }
 
-    /// Returns the name of a prompt with the texts of variables that use stored outputs in place of the variables, and
-    /// adds this prompt to the suite.
+    /// Returns the name of a prompt for a test whose variables use stored outputs, and adds this prompt to the suite.
+    /// The prompt has the texts of such variables in place of the variables.
     ///
-    /// It is returned unchanged without such variables. Returns `None` after an error, which is reported.
+    /// Without such variables, `name` is returned unchanged. Returns `None` after an error, which is reported.
     pub(super) fn with_stored(
         &mut self,
         span: Span,
@@ -80,7 +80,7 @@ impl Translator<'_> {
         prompt: &Prompt,
         vars: &Vars,
     ) -> Option<String> {
-        // Before a test stores the output, promptfoo leaves its name in the variable.
+        // Until a test has stored the output, promptfoo does not replace its name.
         let using = vars.iter().filter(|(_, it)| uses_any(it, &self.stored_before));
         let using: Vec<(String, String)> = using
             .map(|(key, it)| (key.name.to_string(), it.text().unwrap_or_default().to_owned()))

@@ -44,7 +44,7 @@ impl Translator<'_> {
         let hooks = self.hooks.clone();
         for test in tests {
             match self.before_each(&hooks, &test, default.as_ref()) {
-                // The changed tests have the entries of the default test.
+                // The changed tests already have the entries of the default test.
                 Some(changed) => {
                     for test in changed {
                         written

@@ -11,14 +11,14 @@ use super::graders::Graders;
 use super::images::with_texts;
 use super::vars::{Vars, merged};
 
-/// The settings of a test, or of the default test. Settings of the test override those of the default test, but its
-/// assertions are added to those of the default test.
+/// The settings of a test, or of the default test. A setting of a test overrides the setting of the default test.
+/// Only assertions are added, and variables are merged by name.
 #[derive(Clone, Default)]
 pub(super) struct TestSettings {
     pub(super) vars: Vars,
     pub(super) asserts: Vec<Node>,
     pub(super) threshold: Option<Node>,
-    /// The scoring function, which decides instead of the threshold.
+    /// The function that computes the score of the test and decides if it passes. Without it, the threshold decides.
     pub(super) scoring: Option<Node>,
     pub(super) transform: Option<Node>,
     pub(super) transform_vars: Option<Node>,
@@ -27,7 +27,7 @@ pub(super) struct TestSettings {
     pub(super) expand: Option<bool>,
     pub(super) description: Option<String>,
     pub(super) prompts: Option<Node>,
-    /// The names of the providers to use.
+    /// The names of the providers to use; `None` for all.
     pub(super) providers: Option<Node>,
     /// The provider that replaces all other providers.
     pub(super) provider: Option<Node>,
@@ -36,7 +36,7 @@ pub(super) struct TestSettings {
     pub(super) metadata: Option<Node>,
     /// The variable that stores the output for later tests.
     pub(super) stores: Option<Node>,
-    /// The conversation of the tests of a scenario that do not name one.
+    /// The conversation of a scenario, for its tests that name no conversation.
     pub(super) conversation: Option<String>,
     /// The options as written, for scripts.
     pub(super) written_options: Option<Node>,
@@ -118,8 +118,8 @@ impl Translator<'_> {
                 "rubricPrompt" => said.rubric = Some(with_texts(&self.permitted(value))),
                 "provider" => self.graders(value, &mut said.graders),
                 "factuality" => said.factuality = Some(self.factuality_scores(value)),
-                // `test_settings` handles `disableDefaultAsserts`, and `history` handles `disableConversationVar`. Tests
-                // that depend on each other run in order anyway.
+                // `test_settings` handles `disableDefaultAsserts`, and `history` handles `disableConversationVar`.
+                // `runSerially` has no effect, because tests that depend on each other run in order anyway.
                 "disableDefaultAsserts" | "disableConversationVar" | "runSerially" => {}
                 "storeOutputAs" => {
                     if value.text().is_none_or(str::is_empty) {
@@ -145,7 +145,7 @@ impl Translator<'_> {
 /// The assertion types that check factuality.
 const FACTUALITY: [&str; 2] = ["factuality", "model-graded-factuality"];
 
-/// The findings of `factuality`: promptfoo's name, the letter here, and promptfoo's default score.
+/// The findings of `factuality`: promptfoo's name, KindLM's letter, and promptfoo's default score.
 const FINDINGS: [(&str, &str, f64); 5] = [
     ("subset", "A", 1.0),
     ("superset", "B", 1.0),
@@ -214,7 +214,7 @@ impl TestSettings {
         if let Some(rubric) = rubric.filter(|_| keys.accept(kind, "rubricPrompt")) {
             check = with(&check, "rubricPrompt", rubric.clone());
         }
-        // With a grading prompt of its own, promptfoo needs no rubric.
+        // In promptfoo, a check with its own grading prompt needs no rubric.
         let is_rubric = plain_of(kind) == "llm-rubric" && check.get("rubricPrompt").is_some();
         if is_rubric && check.get("value").is_none() {
             check = with(&check, "value", super::build::text(check.span, ""));
@@ -222,7 +222,7 @@ impl TestSettings {
         check
     }
 
-    /// Returns the checks for the test.
+    /// Returns the checks with the graders of the test.
     ///
     /// If the test has a scoring function, the result is one set that contains all checks.
     pub(super) fn checks(&self, checks: &[Node], keys: &mut KnownKeys) -> Vec<Node> {

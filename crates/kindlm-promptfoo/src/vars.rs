@@ -28,7 +28,7 @@ pub(super) fn merged(defaults: &[(Key, Node)], own: &[(Key, Node)]) -> Vars {
     vars
 }
 
-/// The most bytes of an image, a sound or a video that a program gets.
+/// The maximum size of an image, a sound or a video that a program gets, in bytes.
 const MAX_DATA: u64 = 20 * 1024 * 1024;
 
 /// True if a file is an image, a sound or a video by its extension.

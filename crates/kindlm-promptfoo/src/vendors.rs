@@ -1,4 +1,5 @@
-//! Vendors with a request of their own: `n8n`, `watsonx`, `OpenClaw`, and version 1 of Cohere's API.
+//! Vendors with a request of their own. This module parses their ids, and translates `n8n`, `watsonx`, websockets,
+//! `OpenClaw`, and version 1 of Cohere's API.
 
 use kindlm_source::{Key, Node, Span};
 use serde_json::{Map, Value, json};
@@ -20,7 +21,7 @@ pub(super) enum Vendor<'a> {
     OpenClawResponses(&'a str),
     /// A server that is asked over a websocket; empty if the `config` has its address.
     WebSocket(&'a str),
-    /// A model that makes images, with its vendor in front of it.
+    /// The vendor and the name of a model that makes images.
     Image(&'static str, &'a str),
     /// A model of Google's Live API.
     GoogleLive(&'a str),
@@ -142,7 +143,7 @@ pub(super) fn advice(id: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(start, _)| id.starts_with(start)).map(|(_, help)| *help)
 }
 
-/// Parses the id of such a vendor. Returns `None` for any other id.
+/// Parses the id of a vendor with a request of its own. Returns `None` for any other id.
 pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {
@@ -346,7 +347,7 @@ impl Translator<'_> {
         let (config, own) = self.server_config(span, (server, agent), config)?;
         let mut settings = self.settings("openai-responses", &config);
         settings.add_server(own);
-        // promptfoo removes the form of the text from these requests.
+        // promptfoo removes `text`, the format of the answer, from these requests.
         for (_, body) in settings.provider.iter_mut().filter(|(name, _)| *name == "body") {
             let rest = body.entries().iter().filter(|(key, _)| &*key.name != "text");
             let rest: Vec<_> = rest.map(|(key, it)| (key.name.to_string(), it.clone())).collect();
@@ -450,7 +451,7 @@ impl Translator<'_> {
                 }
             }
         }
-        // promptfoo reads a stream first.
+        // promptfoo ignores `transformResponse` beside `streamResponse`.
         if provider.iter().any(|(name, _)| *name == "streamResponse") {
             provider.retain(|(name, _)| *name != "transformResponse");
         }
@@ -470,7 +471,7 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Returns the headers of a request, as KindLM writes them.
+    /// Returns the headers of a request. A value that is only `{{env.NAME}}` becomes `env:NAME`.
     pub(super) fn own_headers(&self, headers: &Node) -> Vec<(String, Node)> {
         let header = |(name, value): &(Key, Node)| {
             let alone = value.text().and_then(variable_of).map(|it| format!("env:{it}"));

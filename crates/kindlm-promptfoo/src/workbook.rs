@@ -126,7 +126,7 @@ mod reading {
 
     pub(super) fn written(sheet: &str, cells: &Cells) -> Result<String, String> {
         let last_row = cells.keys().map(|(row, _)| *row).max().unwrap_or_default();
-        // promptfoo reads a column without a name too, but nothing can refer to it.
+        // A column without a name is left out, because nothing can refer to it.
         let columns: Vec<u32> =
             cells.range((0, 0)..(1, 0)).map(|((_, column), _)| *column).collect();
         if columns.is_empty() || last_row == 0 {
@@ -148,7 +148,8 @@ mod reading {
         String::from_utf8(bytes).map_err(|err| err.to_string())
     }
 
-    /// Returns the text of a cell, or an error for a cell whose text depends on the time zone or a format.
+    /// Returns the text of a cell. Fails for an error value, and for a date or a duration, whose text depends on the
+    /// time zone or on a format.
     pub(super) fn text(
         sheet: &str,
         cell: &Data,
