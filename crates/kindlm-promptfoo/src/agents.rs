@@ -1,5 +1,6 @@
 //! Providers that run an agent: Claude Code and Codex, as agents of the suite.
 
+use kindlm_redact::is_secret_variable;
 use kindlm_source::{Key, Kind, Node, Span};
 use kindlm_types::FileError;
 use serde_json::Value;
@@ -289,7 +290,7 @@ impl Translator<'_> {
         let kind = match &value.kind {
             Kind::Text(text) => {
                 let found = |name: &str| {
-                    if is_secret(name) { None } else { self.env_value(name) }
+                    if is_secret_variable(name) { None } else { self.env_value(name) }
                 };
                 Kind::Text(with_values(text, found).as_str().into())
             }
@@ -329,11 +330,6 @@ fn is_true(value: &Node) -> bool {
 
 fn is_false(value: &Node) -> bool {
     value.to_json() == Value::Bool(false)
-}
-
-/// True if a variable has the name of a secret.
-fn is_secret(name: &str) -> bool {
-    ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|it| name.ends_with(it))
 }
 
 /// Replaces each `{{env.NAME}}` whose value is known.
@@ -396,6 +392,25 @@ mod tests {
         let found = |name: &str| (name == "A").then(|| "1".to_owned());
         let filled = with_values("{{env.A}}/{{ env.B }}/{{ env.A }}-{{x}}", found);
         assert_eq!(filled, "1/{{ env.B }}/1-{{x}}");
+    }
+
+    #[test]
+    fn secrets_of_an_agent_stay_names() {
+        let text = "prompts: [Hi]\ntests: [{}]\nproviders:\n  - id: openai:codex-sdk\n    \
+                    config: { cli_env: { GH_PAT: '{{env.GH_PAT}}' } }\n";
+        let source = std::sync::Arc::new(kindlm_source::Source::new("promptfooconfig.yaml", text));
+        let root = kindlm_source::read(&source, 0..text.len()).root.unwrap();
+        let inputs = crate::Inputs {
+            files: &kindlm_types::NoFiles,
+            env: &|name| (name == "GH_PAT").then(|| "ghp_1".to_owned()),
+            scripts: std::sync::Arc::new(|_: &kindlm_types::script::ScriptQuestion| {
+                unreachable!("the config names no program")
+            }),
+            network: None,
+            reporters: &[],
+        };
+        let suite = crate::translate(&source, &root, &inputs).root.to_json().to_string();
+        assert!(suite.contains("GH_PAT") && !suite.contains("ghp_1"), "{suite}");
     }
 
     #[test]
