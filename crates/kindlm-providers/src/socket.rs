@@ -19,7 +19,7 @@ pub trait SocketCodec: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the maximum pause before a message of the server; `None` for that of the transport.
+    /// Returns the maximum pause before a message of the server; `None` for the limit of the transport.
     fn idle_timeout(&self) -> Option<Duration> {
         None
     }

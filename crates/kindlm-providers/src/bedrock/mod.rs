@@ -49,7 +49,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     region: Option<String>,
-    /// The base address, before `/model`; that of the region by default.
+    /// The base address, before `/model`; the address of the region by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
@@ -57,8 +57,8 @@ struct Config {
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
-    /// The form in which judges request JSON: `schema` (a tool that the model must call), `tool` (the same, if the
-    /// model cannot be forced to a certain tool) or `none` (instructions alone). By default, KindLM starts with
+    /// The form in which judges request JSON: `schema` (a tool that the model must call), `tool` (the model must call
+    /// some tool, if it rejects a forced one) or `none` (instructions alone). By default, KindLM starts with
     /// `schema`, and uses the next form when the model rejects one.
     #[serde(default)]
     structured_output: Option<StructuredOutput>,

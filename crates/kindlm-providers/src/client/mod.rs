@@ -115,7 +115,7 @@ impl ClientOptions {
 /// - the provider refuses the key with another status than 403, or its account has no credit left;
 /// - three calls in a row cannot reach the provider (over at least 3 minutes, if it has answered before).
 ///
-/// It opens for one model if:
+/// The circuit opens for one model if:
 ///
 /// - the provider refuses the key with status 403;
 /// - the model has never answered, three of its calls failed, and the last one was refused (403, 404, 405) or names an

@@ -44,7 +44,7 @@ pub struct Config {
     /// The form in which the program receives the prompt; `stdin` by default.
     #[serde(default)]
     pub input: Input,
-    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
+    /// The kinds of evidence that you declare complete in every answer. Reports show them as declared, not observed.
     #[serde(default)]
     pub evidence: Option<DeclaredEvidence>,
 }

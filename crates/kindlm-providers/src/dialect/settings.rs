@@ -48,7 +48,7 @@ pub(crate) fn check_url(pointer: &str, url: &str) -> Option<Problem> {
     Some(Problem::new(pointer, problem).with_help(help))
 }
 
-/// Checks a name that becomes a part of the address, such as that of a region.
+/// Checks a name that becomes a part of the address, such as a region. Fails for an unsafe character.
 pub(crate) fn check_name(pointer: &str, name: &str) -> Result<(), Vec<Problem>> {
     let is_good = |it: char| it.is_ascii_alphanumeric() || "-_.:".contains(it);
     if !name.is_empty() && name.chars().all(is_good) {
@@ -196,7 +196,8 @@ pub(crate) fn check_object(
     )
 }
 
-/// Checks that an object has no secret at any level. `pointer` is its place.
+/// Checks that an object has no secret at any level. `pointer` is its place. Fails with the place of the first
+/// secret.
 pub(crate) fn check_secrets(
     pointer: &str,
     object: &Map<String, Value>,

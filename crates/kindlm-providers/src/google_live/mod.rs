@@ -246,7 +246,7 @@ fn asks_audio(setup: &Map<String, Value>) -> bool {
 
 /// Returns the messages for each turn of the user, in order.
 ///
-/// Each message of the user after the last answer is a turn, which the model answers. The messages before it are the
+/// Each message of the user after the last answer is a turn, which the model answers. All earlier messages are the
 /// history of the first turn.
 fn turns(
     prompt: &Prompt,
@@ -297,7 +297,7 @@ fn check_for_gemini_3(prompt: &Prompt, own: &[Value]) -> Result<(), ProviderErro
     Err(ProviderError::new(ProviderErrorKind::Unsupported, "google-live", message))
 }
 
-/// Returns the text of a content whose parts are all texts.
+/// Returns the text of a content whose parts are all texts; `None` for other contents.
 fn only_text(content: &Value) -> Option<String> {
     let parts = content["parts"].as_array()?;
     let texts: Option<Vec<&str>> = parts.iter().map(|it| it["text"].as_str()).collect();

@@ -46,7 +46,7 @@ pub(super) struct Session<'c> {
     /// The calls as the server wrote them.
     written_calls: Vec<Value>,
     usage: UsageSum,
-    /// The last counts of the current turn.
+    /// The last token counts of the current turn.
     counts: Option<Value>,
     /// True between the responses of tools and the model's next content.
     awaits_content: bool,
@@ -164,7 +164,7 @@ impl<'c> Session<'c> {
         self.transcript.has_ended = true;
     }
 
-    /// Adds the counts of the current turn to the usage.
+    /// Adds the token counts of the current turn to the usage.
     fn count(&mut self) {
         if let Some(counts) = self.counts.take() {
             self.usage.add(usage(&counts));

@@ -62,7 +62,7 @@ pub(super) fn results(
             },
             other => return Err(Malformed::not_a("a text", "the `status` of a call", other)),
         };
-        // The worse of status and error counts.
+        // A call with an error has failed, even if its status is `completed`.
         let status = match (status, error) {
             (None | Some(ActionStatus::Completed), Some(_)) => Some(ActionStatus::Failed),
             (status, _) => status,

@@ -127,7 +127,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     accept_status: Option<Vec<String>>,
-    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
+    /// The kinds of evidence that you declare complete in every answer. Reports show them as declared, not observed.
     #[serde(default)]
     #[expect(dead_code, reason = "`declared` reads it, for every provider")]
     evidence: Option<DeclaredEvidence>,

@@ -30,7 +30,7 @@ pub(super) struct TlsConfig {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(super) key_path: Option<String>,
-    /// False to accept every certificate of the server, such as a self-signed one.
+    /// False to accept every certificate of the server, such as a self-signed one; true by default.
     #[serde(default = "yes")]
     pub(super) verify: bool,
 }
@@ -177,7 +177,7 @@ pub(crate) fn load(
     security.map(Some).map_err(|why| vec![Problem::new("/tls", why)])
 }
 
-/// The largest file of a certificate or a key, in bytes.
+/// The maximum size of a file with a certificate or a key, in bytes.
 #[cfg(feature = "http")]
 const MOST: u64 = 1024 * 1024;
 

@@ -56,7 +56,7 @@ enum IdPlace {
 }
 
 impl Session {
-    /// Checks a configuration. Fails with its problems, whose pointers are relative to it.
+    /// Checks a configuration. Fails with its problems, whose pointers are relative to `session`.
     pub(super) fn new(config: &SessionConfig) -> Result<Self, Vec<Problem>> {
         let id = match (&config.id_path, &config.id_header) {
             (Some(path), None) => Path::parse(path)

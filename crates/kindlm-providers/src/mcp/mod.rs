@@ -44,14 +44,14 @@ pub struct Config {
     /// The headers of every request; a value that starts with `env:` names an environment variable.
     #[serde(default)]
     pub headers: Map<String, Value>,
-    /// The arguments of the tool. They may contain the placeholders `{{input}}`, `{{system}}`, `{{model}}`,
-    /// `{{messages}}` and `{{params}}`.
+    /// The arguments of the tool; by default, the messages, the model and the parameters. They may contain the
+    /// placeholders `{{input}}`, `{{system}}`, `{{model}}`, `{{messages}}` and `{{params}}`.
     #[serde(default)]
     pub arguments: Option<Map<String, Value>>,
     /// True to use the structured content of the result, if it has any, instead of its text.
     #[serde(default)]
     pub structured: bool,
-    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
+    /// The kinds of evidence that you declare complete in every answer. Reports show them as declared, not observed.
     #[serde(default)]
     pub evidence: Option<DeclaredEvidence>,
 }

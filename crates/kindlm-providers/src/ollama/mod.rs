@@ -188,7 +188,8 @@ fn beside_raw(media: &Media) -> Result<Value, Refused> {
     })
 }
 
-/// Returns the reason why the model stopped. The API has no reason of its own for calls.
+/// Returns the reason why the model stopped. The API has no reason for calls, so a normal end with calls is
+/// `ToolCalls`.
 fn finish(word: &Value, has_calls: bool) -> FinishReason {
     match word.as_str() {
         None | Some("stop") if has_calls => FinishReason::ToolCalls,

@@ -100,7 +100,7 @@ const BASE: &str = "wss://api.openai.com/v1";
 const REALTIME: &str = "/realtime";
 /// The keys that `session` must not contain. KindLM sets them, or needs their default to read the answer.
 const TAKEN: [&str; 4] = ["model", "tools", "instructions", "max_output_tokens"];
-/// The keys that `response` must not contain.
+/// The keys that `response` must not contain. KindLM sets them elsewhere, or needs their default to read the answer.
 const TAKEN_OF_RESPONSE: [&str; 4] = ["conversation", "input", "tools", "instructions"];
 
 /// A codec of the Realtime API.

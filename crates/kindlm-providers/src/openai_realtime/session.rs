@@ -51,7 +51,7 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// Reads a finished answer.
+    /// Reads a finished answer. Returns the next step: the reply, or the calls to answer.
     fn finished(&mut self, response: &Value) -> Result<Step, ProviderError> {
         if response["status"] == "failed" {
             let error = json!({"error": response["status_details"]["error"]});

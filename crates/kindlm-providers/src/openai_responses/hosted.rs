@@ -26,7 +26,7 @@ const HOSTED: [&str; 9] = [
 /// The words before a key in a header.
 const SCHEMES: [&str; 3] = ["Bearer", "Basic", "Token"];
 
-/// Checked tools.
+/// The hosted tools of a configuration that has passed the check.
 #[derive(Debug)]
 pub(super) struct HostedTools {
     tools: Vec<Map<String, Value>>,

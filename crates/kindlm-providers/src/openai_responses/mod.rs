@@ -225,7 +225,7 @@ impl Codec for Responses {
     }
 }
 
-/// Returns the conversation as items of this API. A single message of the user is only its text.
+/// Returns the conversation as items of this API. A single text message of the user becomes only its text.
 ///
 /// A message with tool calls becomes one item for its text, and one for each call.
 fn input(messages: &[Message]) -> Result<Value, ProviderError> {

@@ -72,7 +72,7 @@ pub fn price(provider: &str, model: &str) -> Option<Price> {
     price_in(prices, model).or_else(|| price_in(prices, without?.1))
 }
 
-/// Returns the price of a model in a table.
+/// Returns the price of a model in a table: of its exact name, or else of the longest name with a version suffix.
 fn price_in(prices: &[(String, Price)], model: &str) -> Option<Price> {
     let exact = prices.iter().find(|(name, _)| name == model || (name == ANY && !model.is_empty()));
     exact

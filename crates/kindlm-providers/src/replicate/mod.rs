@@ -200,7 +200,8 @@ impl Codec for Replicate {
     }
 }
 
-/// Returns the input of a prediction. Fails for a prompt that no such input can express.
+/// Returns the input of a prediction. Fails for a prompt with tools, or with earlier answers, because a prediction
+/// has only one text.
 fn input(prompt: &Prompt, (prefix, suffix): (&str, &str)) -> Result<Value, ProviderError> {
     let unsupported = |what: &str| {
         let message =

@@ -16,9 +16,9 @@ use super::{Config, prompt_text, reply};
 /// The runner of programs, and their permissions.
 #[derive(Clone)]
 pub struct Scripts {
-    /// The runner.
+    /// Runs the programs.
     pub runner: Arc<dyn ScriptRunner>,
-    /// The JavaScript runtime.
+    /// The runtime of programs in JavaScript and TypeScript.
     pub runtime: ScriptRuntime,
     /// The permissions of programs beyond pure computation.
     pub permissions: Arc<ScriptPermissions>,

@@ -62,7 +62,7 @@ pub(crate) struct Config {
         expect(dead_code, reason = "only read with the feature `http`")
     )]
     config: Map<String, Value>,
-    /// The evidence that every answer holds completely, as you declare it. Reports show it as declared, not observed.
+    /// The kinds of evidence that you declare complete in every answer. Reports show them as declared, not observed.
     #[serde(default)]
     #[expect(dead_code, reason = "`declared` reads it, for every provider")]
     evidence: Option<DeclaredEvidence>,
@@ -90,8 +90,8 @@ impl Config {
     }
 }
 
-/// Returns the prompt as one text. It is the content of the only message, if that has no tool calls, or else the
-/// messages as JSON. A prompt that is written as messages is always indented JSON.
+/// Returns the prompt as one text: the content of a single text message without tool calls, or else the messages as
+/// JSON. A prompt that is written as messages is always indented JSON.
 pub(crate) fn prompt_text(prompt: &Prompt) -> String {
     text_of(prompt, content_of)
 }

@@ -77,7 +77,8 @@ pub struct ScriptedReply {
     /// The answer of the model, as text.
     #[serde(default)]
     pub text: Option<String>,
-    /// The answer of the model, as JSON. In a reply to a judge's question, `mark` is added to an object without it.
+    /// The answer of the model, as JSON. In a reply to a judge, an object without `mark` gets the `mark` of the
+    /// judge's question.
     #[serde(default, deserialize_with = "present")]
     pub json: Option<Value>,
     /// The tool calls of the model.

@@ -38,7 +38,7 @@ pub struct Script {
 pub struct Answer<T> {
     /// The answer, or the scripted error.
     pub result: Result<T, ProviderError>,
-    /// The latency.
+    /// The time that the caller waits before it uses the result.
     pub latency: Duration,
 }
 

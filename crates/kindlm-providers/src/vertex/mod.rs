@@ -49,7 +49,7 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     region: Option<String>,
-    /// The base address, before `/projects`; that of the region by default.
+    /// The base address, before `/projects`; the address of the region by default.
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
@@ -161,7 +161,7 @@ impl Vertex {
         }
     }
 
-    /// Returns a request with the authorization of Vertex AI instead of that of the vendor.
+    /// Returns a request with the authorization of Vertex AI, not of the model's vendor.
     fn request(&self, url: String, body: Value) -> HttpRequest {
         let headers = vec![settings::json_header(), settings::bearer(&self.key)];
         HttpRequest { method: Method::Post, url, headers, body, ..HttpRequest::default() }

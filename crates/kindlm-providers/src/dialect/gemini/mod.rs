@@ -353,7 +353,7 @@ fn outcome(call: &ToolCall) -> Option<&str> {
     outcome.filter(|_| call.name == CODE_EXECUTION)
 }
 
-/// Returns the response of a call until its result is read. A call with a response is not a call that the test answers.
+/// Returns the response of executed code until its result is read. A call with a response is not left to the test.
 fn no_result() -> Value {
     json!({"outcome": NO_OUTCOME})
 }
@@ -363,9 +363,9 @@ pub(crate) fn functions(calls: &[ToolCall]) -> usize {
     calls.iter().filter(|it| outcome(it).is_none()).count()
 }
 
-/// Adds the code that a part of an answer executes as a call, or the part's result as the response of its call. A
-/// missing id becomes `made_up` with the number of the code. A result without an id belongs to the first code without a
-/// result.
+/// Reads a part about executed code. The code becomes a call, and a result becomes the response of its call. A
+/// missing id becomes `made_up` with the number of the code. A result without an id belongs to the first code without
+/// a result.
 ///
 /// Returns false if the part has neither code nor a result. Fails for a result without its code.
 pub(crate) fn add_code_execution(
@@ -437,7 +437,8 @@ fn image_of(data: &Value) -> Option<String> {
     kind.starts_with("image/").then(|| format!("data:{kind};base64,{bytes}"))
 }
 
-/// Returns the reason why the model stopped. The API has no reason of its own for calls.
+/// Returns the reason why the model stopped. The API has no reason for calls, so a normal end with calls is
+/// `ToolCalls`.
 fn finish(word: &Value, has_calls: bool) -> FinishReason {
     match word.as_str() {
         None | Some("STOP") if has_calls => FinishReason::ToolCalls,

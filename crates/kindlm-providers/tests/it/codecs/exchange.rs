@@ -1,9 +1,9 @@
 //! Exchanges of every provider with a codec: prompt and request, response and reply.
 //!
-//! The exchanges follow the vendors' published references and known server answers; keys and accounts are invented. An
-//! exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or `error`; or
-//! `embed` → `request`, `response` → `vector` and `inputTokens`. With `KINDLM_BLESS` set, the test writes the codec's results into the
-//! file. Review the written results.
+//! The exchanges follow the vendors' published references and known server answers; keys and accounts are invented.
+//! An exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` → `request`, `response` → `reply` or `error`;
+//! or `embed` → `request`, `response` → `vector` and `inputTokens`. With `KINDLM_BLESS` set, the test writes the
+//! codec's results into the file. Review these results.
 
 use std::path::{Path, PathBuf};
 

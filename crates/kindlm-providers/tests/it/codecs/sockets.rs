@@ -2,8 +2,8 @@
 //!
 //! An exchange is `src/<id>/exchanges/<name>.json`: `config`, `prompt` and the messages of the `server` → `request`,
 //! the messages that are `sent`, and `reply` or `error`. `after` is the number of messages that the server has sent
-//! before. `answers` are the responses of tools. With `KINDLM_BLESS` set, the test writes the codec's results into the
-//! file. Review the written results.
+//! before a message of the client. `answers` are the responses of tools. With `KINDLM_BLESS` set, the test writes the
+//! codec's results into the file. Review the written results.
 
 use kindlm_providers::{Kind, Opening, REGISTRY, SocketCodec, Step, find};
 use kindlm_types::{ActionStatus, Event, ProviderError, Reply};
