@@ -4,6 +4,8 @@ use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{FinishReason, Prompt, Reply, Usage, ecma};
 use serde_json::{Map, Value, json};
 
+use crate::dialect::answer::counted;
+
 /// The keys of an answer that become part of the reply. An answer with other keys is also stored whole, for scripts.
 const KNOWN: [&str; 9] = [
     "output",
@@ -47,15 +49,7 @@ fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result
     let Some(written) = answer.get("output").filter(|it| !it.is_null()) else {
         return Err(format!("`{file}` returned no `output`"));
     };
-    let tokens = |key: &str| {
-        let count = answer.get("tokenUsage").and_then(|it| it.get(key)).and_then(Value::as_f64);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "`as` saturates"
-        )]
-        count.map(|it| it as u64)
-    };
+    let tokens = |key: &str| answer.get("tokenUsage").and_then(|it| counted(it.get(key)?));
     let mut metadata =
         answer.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     if let Some(flags) = answer.get("guardrails") {
@@ -141,6 +135,14 @@ mod tests {
         assert_eq!((full.cost_usd, full.cached, full.response), (Some(0.25), true, None));
         let more = reply(json!({"output": "hi", "raw": {"a": 1}})).unwrap();
         assert_eq!(more.response, Some(json!({"output": "hi", "raw": {"a": 1}})));
+    }
+
+    #[test]
+    fn impossible_token_counts_are_missing() {
+        for count in [json!(-1), json!(1e300)] {
+            let answer = json!({"output": "hi", "tokenUsage": {"prompt": count, "total": count}});
+            assert_eq!(reply(answer).unwrap().usage, Usage::default(), "{count}");
+        }
     }
 
     #[test]
