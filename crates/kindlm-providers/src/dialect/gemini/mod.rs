@@ -451,11 +451,13 @@ fn finish(word: &Value, has_calls: bool) -> FinishReason {
     }
 }
 
-/// Returns the token usage. Thoughts count as output, because Google bills them as output.
+/// Returns the token usage. Google bills thoughts as output, and the results of its own tools as input.
 fn usage(usage: &Value) -> Usage {
     let [input, candidates, thoughts, total] =
         ["promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount", "totalTokenCount"]
             .map(|key| counted(&usage[key]));
+    let tools = counted(&usage["toolUsePromptTokenCount"]).unwrap_or(0);
+    let input = input.map(|it| it.saturating_add(tools));
     let output = match (candidates, thoughts) {
         // Gemini omits counts of 0, but not the total.
         (None, None) => total.filter(|it| Some(*it) == input).map(|_| 0),
@@ -476,6 +478,14 @@ pub(crate) fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_hosted_tools_count_as_input() {
+        let counts = json!({
+            "promptTokenCount": 5, "toolUsePromptTokenCount": 2, "candidatesTokenCount": 7, "totalTokenCount": 14,
+        });
+        assert_eq!(usage(&counts), Usage::counted(Some(7), Some(7), Some(14), None));
+    }
 
     #[test]
     fn a_result_belongs_to_its_executed_code() {
