@@ -36,7 +36,7 @@ const COMMON: [&str; 20] = [
 /// A function that looks up an environment variable.
 pub type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
 
-/// The conditions under which agents run.
+/// The folder, environment and guard with which agents run.
 pub struct Surroundings<'a> {
     /// The folder of the suite.
     pub folder: &'a Path,

@@ -84,7 +84,8 @@ fn texts_of<'v>(
     Ok(texts)
 }
 
-/// Returns the text of a value. The texts of its parts are joined with line breaks.
+/// Returns the text of a value. The texts of its parts are joined with line breaks. Fails for a malformed value or
+/// part.
 pub(super) fn text_of(value: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     Ok(texts_of(value, at, reading, Reading::not_understood)?.join("\n"))
 }

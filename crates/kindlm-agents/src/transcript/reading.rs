@@ -51,7 +51,7 @@ pub(super) struct Reading {
     stopped_to_call: Option<String>,
     /// The indices of the calls that have no result yet.
     unanswered: BTreeSet<usize>,
-    /// The pointers of unsupported parts, by type.
+    /// The pointers of unsupported parts, by type; at most [`PLACES`] for each type.
     not_understood: BTreeMap<String, Vec<String>>,
     no_text: BTreeMap<String, u64>,
 }
@@ -65,7 +65,8 @@ impl Reading {
         }
     }
 
-    /// Reads a user message. The message begins a turn, unless the agent has not answered the previous message.
+    /// Reads a user message. The message begins a turn. If the agent has not answered the previous message, the text
+    /// is added to that message.
     pub(super) fn user(&mut self, text: &str) {
         self.is_answering = false;
         self.open = Some(Open::Unanswered);
