@@ -92,10 +92,12 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
 /// Returns the beginning of a line with masked keys, for error messages.
 fn quoted(line: &str) -> String {
     const SHOWN: usize = 120;
-    let mut chars = line.chars();
+    // The cut may leave too little of a key to be recognized, so the whole line is masked.
+    let masked = kindlm_redact::mask_keys(line);
+    let mut chars = masked.chars();
     let shown: String = chars.by_ref().take(SHOWN).collect();
     let more = if chars.next().is_some() { " …" } else { "" };
-    format!("`{}`{more}", kindlm_redact::mask_keys(&shown))
+    format!("`{shown}`{more}")
 }
 
 /// Returns the text at a key; an empty text if the value is missing or not a text.

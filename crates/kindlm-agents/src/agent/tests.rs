@@ -31,6 +31,12 @@ fn in_json(turns: &[ReportedTurn]) -> Value {
 }
 
 #[test]
+fn a_key_at_the_cut_of_a_line_is_masked() {
+    let line = format!("{} sk-{}", "x".repeat(110), "K9".repeat(20));
+    assert!(!quoted(&line).contains("K9"), "{}", quoted(&line));
+}
+
+#[test]
 fn outputs_become_events() {
     for (name, kind, output) in [
         ("claude-code", AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl")),
