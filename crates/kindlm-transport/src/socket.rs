@@ -50,7 +50,7 @@ impl HttpTransport {
         let env = self.env_of(provider)?;
         let (request, secrets) = filled(provider, request, &*env)?;
         let prepared = self.prepared(provider, &request, &env)?;
-        let opening = self.upgraded(provider, &request, &prepared);
+        let opening = self.upgraded(provider, &request, (prepared.as_ref(), &secrets));
         let upgraded = opening.await.map_err(|err| secrets.redact(prepared.secrets.redact(err)))?;
         let limit = usize::try_from(self.options().max_body).unwrap_or(usize::MAX);
         let config =
@@ -72,7 +72,7 @@ impl HttpTransport {
         &self,
         provider: &str,
         request: &HttpRequest,
-        prepared: &Prepared,
+        (prepared, secrets): (&Prepared, &Secrets),
     ) -> Result<Upgraded, ProviderError> {
         let fault = Fault::new(provider, request.address_key(), &prepared.url);
         let key = generate_key();
@@ -81,7 +81,7 @@ impl HttpTransport {
         let client = self.socket_client(provider)?;
         let response = client.execute(handshake).await.map_err(|err| fault.connection(&err))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(refused(provider, response).await);
+            return Err(refused(provider, response, [&prepared.secrets, secrets]).await);
         }
         let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT).map(RawValue::as_bytes);
         if accepted != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
@@ -197,9 +197,11 @@ fn upgrade_headers(own: &HeaderMap, key: &str) -> HeaderMap {
 }
 
 /// Returns the error of a server that answers without a websocket.
-async fn refused(provider: &str, response: Response) -> ProviderError {
+async fn refused(provider: &str, response: Response, secrets: [&Secrets; 2]) -> ProviderError {
     let status = response.status().as_u16();
     let text = response.text().await.unwrap_or_default();
+    // The whole text is redacted, because redaction would not find a part of a secret after the cut.
+    let text = secrets.iter().fold(text, |text, it| it.clean(text));
     let shown: String = text.trim().chars().take(SHOWN).collect();
     let kind = match status {
         401 | 403 => ProviderErrorKind::Auth,

@@ -68,6 +68,16 @@ async fn a_key_that_a_provider_repeats_is_cut_out() {
 }
 
 #[tokio::test]
+async fn a_key_in_the_refusal_of_a_websocket_is_cut_out() {
+    let server = server();
+    let told = format!("{}{KEY}", "A".repeat(190));
+    server.push(MockReply::raw(401, "text/plain", told));
+    let err = transport().open_socket("openai", &request(&server.url())).await.unwrap_err();
+    assert_eq!((err.kind, err.status), (Kind::Auth, Some(401)));
+    assert!(!err.message.contains(&KEY[..6]), "{err}");
+}
+
+#[tokio::test]
 async fn a_missing_key_is_reported_before_a_request() {
     let server = server();
     let request = with_header(&server.url(), "authorization", from_env("MISSING_KEY"));
