@@ -96,7 +96,7 @@ fn signature(
         .build()
         .map_err(|err| err.to_string())?
         .into();
-    // Proxies may change the other headers on the way.
+    // Only the content type is signed, because proxies may change the other headers.
     let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let signed = kind.map(|it| (CONTENT_TYPE.as_str(), it)).into_iter();
     let request = SignableRequest::new(method, url.as_str(), signed, SignableBody::Bytes(body))

@@ -64,8 +64,8 @@ impl RequestSigner {
         Ok(Self { key, scheme, data: data.into() })
     }
 
-    /// Signs the data of a request at a time, in milliseconds since 1970. Returns the signature in base64. Fails if the
-    /// key cannot sign.
+    /// Signs the data of a request. `timestamp` is the time of the request, in milliseconds since 1970. Returns the
+    /// signature in Base64. Fails if the key cannot sign.
     pub fn sign(&self, timestamp: &str) -> Result<String, String> {
         let data = ["{{signatureTimestamp}}", "{{ signatureTimestamp }}"]
             .iter()

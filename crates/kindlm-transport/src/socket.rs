@@ -67,7 +67,7 @@ impl HttpTransport {
         Ok(Socket { stream, provider: provider.to_owned(), secrets, left: limit, opened })
     }
 
-    /// Asks the server for a websocket. Fails if it refuses.
+    /// Asks the server for a websocket. Fails if the server refuses.
     async fn upgraded(
         &self,
         provider: &str,
@@ -168,7 +168,7 @@ impl Socket {
             }
             _ if has(&["quota"]) => ProviderErrorKind::QuotaExhausted,
             1008 if has(&["not found", "not supported"]) => ProviderErrorKind::ModelNotFound,
-            // The message has a wrong form, or breaks a rule of the server.
+            // These codes mean that the message has a wrong form, or breaks a rule of the server.
             1002 | 1003 | 1007..=1010 => ProviderErrorKind::InvalidRequest,
             _ => return broken(&self.provider, &message),
         };

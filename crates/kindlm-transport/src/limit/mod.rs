@@ -1,12 +1,12 @@
 //! Rate limits for providers.
 //!
-//! Each model of a provider has a rate limiter ([`RateLimiter`]). It admits requests in the order of their calls. It
-//! limits their concurrency to the provider's capacity, and their rate to the model's [`Limits`]. A refusal for too
-//! many requests lowers the concurrency; answers raise it again.
+//! Each model of a provider has a rate limiter ([`RateLimiter`]). The limiter admits requests in the order of their
+//! calls. It limits their concurrency to the provider's capacity, and their rate to the model's [`Limits`]. A refusal
+//! for too many requests lowers the concurrency; answers raise it again.
 //!
 //! If the provider refuses the key (except with the status 403) or the account has no credit left, the circuit opens
-//! for all its models. Later requests then fail with the same error. Repeated failures also open the circuit. It stays
-//! open, or closes after the time of [`RateLimiters::close_circuits_after`].
+//! for all its models. Later requests then fail with the same error. Repeated failures also open the circuit. The
+//! circuit stays open, or closes after the time of [`RateLimiters::close_circuits_after`].
 
 #[cfg(feature = "http")]
 mod bucket;
