@@ -1,10 +1,10 @@
-//! Finds span attributes. Their names differ between the conventions.
+//! Finds span attributes by several keys, because the conventions use different names.
 
 use serde_json::{Map, Value};
 
 use crate::span::OtlpSpan;
 
-/// The maximum number of parts into which a dotted key is split.
+/// The maximum number of parts into which a dotted key is split. The last part keeps the remaining dots.
 const MAX_DEPTH: usize = 8;
 
 impl OtlpSpan {
@@ -62,7 +62,7 @@ pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Valu
     list(root)
 }
 
-/// Stores a value at the path of a dotted key.
+/// Stores a value at the path of a dotted key. A value on the way that is no object is replaced.
 fn put(root: &mut Value, key: &str, value: &Value) {
     let mut at = root;
     for part in key.splitn(MAX_DEPTH, '.') {

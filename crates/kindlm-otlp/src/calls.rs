@@ -39,7 +39,8 @@ struct Tool {
 
 /// Finds all calls.
 ///
-/// `answers` are the models' answers by step. `results` are the results of calls by call id.
+/// `answers` has the models' answers, each with the index of its step. `results` has the results that models
+/// received, by call id.
 pub(crate) fn find(
     tree: &Tree<'_>,
     answers: &[(usize, Vec<RecordedMessage>)],
@@ -82,7 +83,7 @@ pub(crate) fn find(
     calls
 }
 
-/// The ids of all calls. The id of a span is the id of a call whose id is not recorded.
+/// The ids of all calls. A call span without a recorded call id uses its span id.
 struct Ids(HashSet<String>);
 
 impl Ids {
@@ -127,8 +128,8 @@ fn tools(tree: &Tree<'_>) -> Vec<Tool> {
 
 /// The key by which two records of a call are matched.
 ///
-/// The key consists of the name, the known arguments, and the presence of an id. If both records have an id, the ids
-/// must be equal too.
+/// The key consists of the name, the known arguments, and the presence of an id. Two records with different ids are
+/// never matched, even if all else is equal.
 #[derive(PartialEq, Eq, Hash)]
 struct CallKey {
     name: String,
@@ -139,9 +140,9 @@ struct CallKey {
 /// The state of a call's arguments, as a part of the key.
 #[derive(PartialEq, Eq, Hash)]
 enum ArgumentsKey {
-    /// Every span has a key with this state, for requests whose arguments were not recorded.
+    /// Matches a request whose arguments were not recorded. Every span also has a key with this state.
     Any,
-    /// The arguments of the span were not recorded, so any requested arguments match.
+    /// The arguments of the span were not recorded, so a request with any arguments matches.
     NotRecorded,
     /// The arguments as JSON text with sorted keys, and the text of malformed arguments.
     Recorded(String),
@@ -201,9 +202,9 @@ impl Open {
     }
 }
 
-/// Returns the first index that is not taken.
+/// Returns the first index of the queue that is not taken; `None` if there is none.
 ///
-/// Taken indices before it are removed from the queue.
+/// Removes the taken indices before the returned index, so that no later search passes them again.
 fn first(queue: &mut VecDeque<usize>, taken: &[bool]) -> Option<usize> {
     while queue.front().is_some_and(|at| taken.get(*at) == Some(&true)) {
         queue.pop_front();
@@ -241,7 +242,7 @@ fn asked_only(
     }
 }
 
-/// Parses arguments. Also returns the original text if it is not JSON.
+/// Parses arguments. If a text is not JSON, returns `null` and the original text.
 ///
 /// Missing arguments become an empty object.
 fn arguments(written: Option<&Value>) -> (Value, Option<String>) {

@@ -36,7 +36,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
         let (name, id) = (&it.name, &it.span_id);
         gaps.push(format!("`{name}` is one of several spans of the id {id} that have different content; give each span its own id"));
     }
-    // A span is usually sent only after its end, so this span was sent early.
+    // A span is usually sent only after its end, so a span without an end was sent early.
     if let Some(open) = spans.iter().find(|it| it.end_ns.is_none()) {
         gaps.push(format!("`{}` has no end time: the span was still running", open.name));
     }
@@ -46,7 +46,7 @@ pub(crate) fn gaps(spans: &[OtlpSpan]) -> Vec<String> {
     gaps
 }
 
-/// Returns the spans whose parent span did not arrive. A parent in another process does not count.
+/// Returns the spans whose parent span is missing, except for spans with a parent in another process.
 fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     let ids: HashSet<(&str, &str)> =
         spans.iter().map(|it| (it.trace_id.as_str(), it.span_id.as_str())).collect();
@@ -57,9 +57,9 @@ fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
     })
 }
 
-/// Returns true if the parent of a span did not arrive. A parent in another process does not count.
+/// Returns true if the parent span of a span is missing, except for a parent in another process.
 ///
-/// The start and the end of the trace are unknown then.
+/// If this is true, the start and the end of the trace are unknown.
 pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
     orphans(spans).next().is_some()
 }

@@ -8,7 +8,8 @@ use crate::span::{OtlpSpan, SpanEvent};
 
 /// Encodes spans as the JSON of an export request. [`decode_json`](crate::decode_json) returns equal spans.
 ///
-/// Attributes without a value, [`OtlpSpan::is_disputed`] and [`OtlpSpan::lost_event`] are left out.
+/// Attributes without a value, [`OtlpSpan::is_disputed`] and [`OtlpSpan::lost_event`] are left out. So a caller that
+/// stores spans must store these two facts separately.
 pub fn encode_json(spans: &[OtlpSpan]) -> Value {
     let group = |spans: &[OtlpSpan]| {
         let resource = spans.first().map(|it| attributes(&it.resource));

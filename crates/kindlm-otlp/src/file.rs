@@ -40,7 +40,7 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let text = bytes.trim_ascii_start();
     match (bytes.first(), text.first()) {
         (None, _) | (_, None) => Err(DecodeError::Empty),
-        // A protobuf message with a length prefix begins with 0 if it is below 16 MiB. No other format begins with 0.
+        // The length prefix of a protobuf message below 16 MiB begins with 0. No other format begins with 0.
         (Some(0), _) => decode_framed(bytes),
         // A protobuf message with traces begins with the byte of a line feed, and JSON may begin with a line feed too.
         (Some(b'\n'), Some(b'{' | b'[')) => {
@@ -54,7 +54,7 @@ fn decode_unpacked(bytes: &[u8]) -> Result<Decoded, DecodeError> {
 
 /// Decodes consecutive JSON values.
 ///
-/// The OpenTelemetry Collector may write all signals to one file.
+/// The values may belong to different signals, because the OpenTelemetry Collector may write all signals to one file.
 fn decode_lines(text: &[u8]) -> Result<Decoded, DecodeError> {
     let mut all = Decoded::default();
     for payload in serde_json::Deserializer::from_slice(text).into_iter::<Value>() {

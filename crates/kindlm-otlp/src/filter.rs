@@ -4,7 +4,7 @@ use kindlm_types::{SpanFilter, ecma};
 
 use crate::span::OtlpSpan;
 
-/// A function that returns true if a span name matches the filter's pattern.
+/// A function that returns true if a span name matches the name pattern of the filter.
 ///
 /// The function returns an error if the match cannot be decided.
 pub type NameTest<'a> = &'a dyn Fn(&str) -> Result<bool, String>;
@@ -17,14 +17,15 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Creates a filter. `matches` implements the name pattern, if there is one.
+    /// Creates a filter. `matches` implements the name pattern; without it, every name passes.
     pub fn new(settings: &'a SpanFilter, matches: Option<NameTest<'a>>) -> Self {
         Self { settings, matches }
     }
 
     /// Returns true if the span meets all conditions of the filter.
     ///
-    /// The attributes of its resource are not considered. Fails if the name pattern cannot decide.
+    /// Attributes of the resource do not count. A span without a duration fails a minimum duration. Returns an error
+    /// if the name pattern cannot decide.
     pub fn keeps(&self, span: &OtlpSpan) -> Result<bool, String> {
         let SpanFilter { attribute_match, min_duration_ms, .. } = self.settings;
         if let Some(matches) = self.matches

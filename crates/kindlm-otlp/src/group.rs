@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
-/// The maximum number of spans, and of events. A run of an agent usually has hundreds of spans.
+/// The maximum number of spans of a [`Received`], and also its maximum number of separate events. A run of an agent
+/// usually has hundreds of spans.
 pub const MAX_SPANS: usize = 100_000;
 
 /// The received spans and events.
@@ -13,7 +14,7 @@ pub struct Received {
     /// The ids of the traces, in order of first arrival.
     order: Vec<String>,
     traces: HashMap<String, Vec<OtlpSpan>>,
-    /// The position of each span in its trace, by trace id and span id. Repeated spans count once.
+    /// The position of each span in its trace, by trace id and span id. A repeated span has only its first position.
     known: HashMap<(String, String), usize>,
     events: Vec<LooseEvent>,
 }
@@ -21,7 +22,8 @@ pub struct Received {
 impl Received {
     /// Adds the spans and events of a request or a file.
     ///
-    /// Returns one message for each rejected span or event.
+    /// Returns one message for each rejected span or event. A span that arrives again is not added; if its content
+    /// differs, the first span is marked as [disputed](OtlpSpan::is_disputed).
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, .. } = decoded;
         for span in spans {
@@ -72,7 +74,7 @@ impl Received {
 
     /// Returns the number of traces whose root span, or a span with a remote parent, has arrived.
     ///
-    /// A span is sent when it ends, so these traces are usually complete.
+    /// A span is sent when it ends, and a root span ends last. So these traces are usually complete.
     pub fn finished_traces(&self) -> usize {
         let has_root = |spans: &&Vec<OtlpSpan>| spans.iter().any(OtlpSpan::is_root);
         self.traces.values().filter(has_root).count()
@@ -95,7 +97,8 @@ impl Received {
                 span.events.sort_by_key(|it| it.time_ns);
             }
         }
-        // Several events may be lost. The least name makes the message the same in every run.
+        // Several events may lack their span. The alphabetically first name is kept, so that the message does not
+        // depend on the order of the hash map.
         let mut lost: HashMap<String, String> = HashMap::new();
         for ((trace_id, _), events) in events {
             for event in events {

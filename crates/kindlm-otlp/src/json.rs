@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::DecodeError;
 use crate::span::{Decoded, OtlpSpan, SpanEvent, event_of_record, is_remote, some_id};
 
-/// Decodes the body of a trace export request.
+/// Decodes the body of a trace export request. Fails if it is not JSON, or has no list `resourceSpans`.
 pub fn decode_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_value(&parse(bytes)?)
 }
@@ -39,16 +39,16 @@ pub fn decode_value(payload: &Value) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Decodes the body of a log export request.
+/// Decodes the body of a log export request. Fails if it is not JSON, or has no list `resourceLogs`.
 ///
-/// Only events of the conventions are used.
+/// Only events of the `GenAI` conventions are kept.
 pub fn decode_logs_json(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     decode_logs_value(&parse(bytes)?)
 }
 
 /// Decodes an export request from JSON, with traces, logs or both.
 ///
-/// Requests of other signals are only counted.
+/// Requests of other signals, such as metrics, are only counted. Fails for JSON that is no export request.
 pub(crate) fn decode_any(payload: &Value) -> Result<Decoded, DecodeError> {
     let has = |key: &str| field(payload, key).is_some();
     let mut decoded = match (has("resourceSpans"), has("resourceLogs")) {
@@ -213,7 +213,8 @@ fn attributes(list: Option<&Value>) -> Map<String, Value> {
 
 /// Decodes an attribute value; returns `None` if its type is unknown, or if the value does not have this type.
 ///
-/// A text instead of a number stays a text if it is not a valid number. The JSON parser has limited the nesting.
+/// A text instead of a number stays a text if it is not a valid number. The recursion is safe, because the JSON
+/// parser limits the nesting.
 fn any(value: &Value) -> Option<Value> {
     let (kind, value) = value.as_object()?.iter().next()?;
     Some(match (kind.as_str(), value) {

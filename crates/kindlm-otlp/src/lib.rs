@@ -1,6 +1,6 @@
 //! Reads `OpenTelemetry` traces of AI agents as the evidence of executions.
 //!
-//! [`decode_json`], [`decode_protobuf`] and [`decode_file`] decode spans. [`Received`] groups them by trace.
+//! [`decode_json`], [`decode_protobuf`] and [`decode_file`] decode spans. [`Received`] groups the spans by trace.
 //!
 //! [`read`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
 //! coverage. [`Encoding`] encodes the responses of a receiver. All functions work on bytes in memory, and open no ports
@@ -65,10 +65,10 @@ pub enum DecodeError {
     /// The data is not JSON.
     #[error("it is not JSON: {0}")]
     Json(String),
-    /// The JSON is not a trace export. The error message is the same as in the original KindLM.
+    /// The JSON is not a trace export, because it has no list `resourceSpans`.
     #[error("OTLP payload missing resourceSpans array")]
     NoResourceSpans,
-    /// The JSON is not a log export.
+    /// The JSON is not a log export, because it has no list `resourceLogs`.
     #[error("OTLP payload missing resourceLogs array")]
     NoResourceLogs,
     /// The data is not an OTLP protobuf message.
@@ -77,7 +77,7 @@ pub enum DecodeError {
     /// The gzip data is invalid or incomplete.
     #[error("it cannot be unpacked as gzip: {0}")]
     Gzip(String),
-    /// The decompressed data exceeds the limit.
+    /// The data exceeds the limit. For gzip, the size after decompression counts.
     #[error("it is larger than {} MiB when unpacked", limit / (1024 * 1024))]
     TooLarge {
         /// The limit in bytes.
@@ -86,7 +86,7 @@ pub enum DecodeError {
     /// A message is shorter than its length prefix.
     #[error("it ends in the middle of a message")]
     CutOff,
-    /// The data is empty.
+    /// The data is empty, or has only white space.
     #[error("it is empty")]
     Empty,
     /// The data does not begin like a supported format.

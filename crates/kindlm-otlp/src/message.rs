@@ -19,7 +19,7 @@ pub(crate) struct RecordedMessage {
     pub(crate) finish_reason: Option<String>,
     /// True if the message or a part of it is marked as a refusal.
     pub(crate) is_refusal: bool,
-    /// The types of unsupported parts, or the problems with them. Such a part may contain any evidence.
+    /// The types of the unsupported parts, or what is wrong with them. An unsupported part may contain any evidence.
     pub(crate) not_understood: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ impl RecordedMessage {
 
     /// Adds the tool calls of a list, which may be JSON text.
     ///
-    /// A value that is no list counts as an unsupported part, such as JSON text that a length limit has cut.
+    /// A value that is no list counts as an unsupported part. An example is JSON text that a length limit has cut.
     pub(crate) fn add_calls(&mut self, written: &Value) {
         let parsed = unpacked(written);
         let is_none = match parsed.as_ref().unwrap_or(written) {
@@ -232,7 +232,7 @@ fn is_part(value: &Value) -> bool {
 
 /// Parses a tool call; returns `None` if it has no name.
 ///
-/// The call may be inside a wrapper object.
+/// The call may be inside a wrapper object, such as `{"tool_call": …}`.
 fn requested_call(value: &Value) -> Option<RequestedCall> {
     let outer = value.as_object()?;
     let object = outer.get("tool_call").and_then(Value::as_object).unwrap_or(outer);

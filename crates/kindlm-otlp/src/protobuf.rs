@@ -12,7 +12,8 @@ use crate::DecodeError;
 use crate::span::{Decoded, LooseEvent, OtlpSpan, SpanEvent, event_of_record, is_remote, some_id};
 use crate::wire;
 
-/// Decodes the body of a trace export request.
+/// Decodes the body of a trace export request. Fails if it is not a protobuf message. An invalid span is only
+/// rejected.
 pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let request = wire::TracesRequest::decode(bytes).map_err(|err| broken(&err))?;
     let mut decoded = Decoded::default();
@@ -32,9 +33,9 @@ pub fn decode_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     Ok(decoded)
 }
 
-/// Decodes the body of a log export request.
+/// Decodes the body of a log export request. Fails if it is not a protobuf message.
 ///
-/// Only events of the conventions are used.
+/// Only events of the `GenAI` conventions are kept.
 pub fn decode_logs_protobuf(bytes: &[u8]) -> Result<Decoded, DecodeError> {
     let request = wire::LogsRequest::decode(bytes).map_err(|err| broken(&err))?;
     let scopes = request.resource_logs.into_iter().flat_map(|it| it.scope_logs);
@@ -118,7 +119,7 @@ fn any(value: wire::AnyValue) -> Option<Value> {
     })
 }
 
-/// Converts a number. Infinities and NaN become text, as in protobuf's JSON mapping.
+/// Converts a number. JSON has no infinities and no NaN, so these become texts, such as `Infinity`.
 fn double(value: f64) -> Value {
     match serde_json::Number::from_f64(value) {
         Some(number) => Value::Number(number),

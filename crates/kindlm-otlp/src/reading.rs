@@ -41,8 +41,8 @@ pub struct Reading {
 impl Reading {
     /// Records that data was lost, with the reason.
     ///
-    /// After that, no kind of evidence is complete, so no check can assert the absence of an event. The latency is
-    /// unknown too.
+    /// After this call, no kind of evidence is complete, so no check can assert the absence of an event. The latency
+    /// is unknown too.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
         execution.completeness.coverage = Coverage::from_iter([]);
@@ -156,10 +156,10 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// 3. the last text of a model;
 /// 4. the whole output of the last root span that has an output.
 ///
-/// If the last model request succeeded and its answer is not recorded, 1 and 3 are left out, because they would be an
-/// earlier answer.
+/// If the last model request succeeded but its answer is not recorded, 1 and 3 are left out, because they would give
+/// an earlier answer.
 ///
-/// The description is about the messages of 2 and 3. It is `None` if all their parts are supported.
+/// The description names a part of the messages of 2 or 3. It is `None` if all these parts are supported.
 fn output(
     tree: &Tree<'_>,
     conversation: &Conversation,
@@ -214,7 +214,7 @@ fn place(step: &Step<'_>) -> String {
     format!("span `{}`", step.span.name)
 }
 
-/// Returns the last model request and its answer, if there is one.
+/// Returns the last model request and its answer; `None` if the trace has no model request.
 fn last_answer<'t, 's, 'c>(
     tree: &'t Tree<'s>,
     conversation: &'c Conversation,
@@ -225,8 +225,8 @@ fn last_answer<'t, 's, 'c>(
 
 /// Returns the reason why the trace is incomplete, if its last model answer requests a tool that does not run.
 ///
-/// Returns `None` for any other trace, and also if the times are not reliable, because the last model request is
-/// unknown then.
+/// Returns `None` for any other trace. Also returns `None` if the times are not reliable, because the last model
+/// request is unknown then.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;
@@ -256,9 +256,10 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
 
 /// Returns true if a top-level agent or a root span succeeded and records its result.
 ///
-/// A tool call at the end may then be the structured answer, so no tool had to run.
+/// In such a trace, a tool call at the end may be the structured answer, so no tool had to run.
 ///
-/// A text that names the call, or that the model wrote with the call, is only progress and not a result.
+/// A text that names the call, or that the model wrote in the message with the call, is only progress and not a
+/// result.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
     let calls = last.iter().flat_map(|it| &it.calls);
@@ -276,7 +277,7 @@ fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     })
 }
 
-/// Adds the user message and the answer if only a wrapper span records them.
+/// Adds the user message and the answer of an agent span or root span if no model request records them.
 fn frame(tree: &Tree<'_>, events: &mut Vec<Event>, output: &str, mapping: &SpanMapping) {
     use kindlm_types::Speaker;
     let has = |wanted: Speaker| {

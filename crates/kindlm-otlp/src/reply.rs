@@ -1,4 +1,4 @@
-//! Encodes the responses of a receiver. OTLP/HTTP requires the encoding of the request.
+//! Encodes the responses of a receiver. OTLP/HTTP requires that a response has the encoding of its request.
 
 use prost::Message as _;
 use serde_json::json;
@@ -61,8 +61,8 @@ impl Encoding {
 
     /// Encodes the response to an accepted request, a part of which may be rejected.
     ///
-    /// `rejected` has a message for each rejected item. The response has the number of these items, and at most three
-    /// of the messages. Consecutive equal messages count as one. Clients do not send rejected data again.
+    /// `rejected` has a message for each rejected item. The response has the number of rejected items, and at most
+    /// three of the messages. Consecutive equal messages count as one. A client does not send rejected data again.
     pub fn accepted(self, signal: Signal, rejected: &[String]) -> Vec<u8> {
         let count = i64::try_from(rejected.len()).unwrap_or(i64::MAX);
         let mut different: Vec<&str> = rejected.iter().map(String::as_str).collect();

@@ -42,7 +42,7 @@ pub struct OtlpSpan {
     pub is_disputed: bool,
     /// The name of a log event of the trace whose span did not arrive.
     ///
-    /// Only the first span of a trace has it.
+    /// Only the first span of a trace can have a name here; it stands for the whole trace.
     pub lost_event: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub struct SpanEvent {
 
 /// An event that arrived separately in a log record.
 ///
-/// The ids identify its span.
+/// The two ids identify the span to which the event belongs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LooseEvent {
     /// The id of the trace.
@@ -73,15 +73,16 @@ pub struct LooseEvent {
 /// The decoded content of one request or file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decoded {
-    /// The decoded spans, in the order of the data.
+    /// The valid spans, in the order of the data.
     pub spans: Vec<OtlpSpan>,
-    /// The events of the conventions that log records contain.
+    /// The events from log records, only those of the `GenAI` conventions.
     pub events: Vec<LooseEvent>,
     /// The messages about spans that could not be decoded.
     pub rejected: Vec<String>,
-    /// The ids of the traces of these spans; `None` stands for the spans without a valid trace id.
+    /// The ids of the traces of the rejected spans; `None` stands for the spans without a valid trace id.
     pub rejected_traces: BTreeSet<Option<String>>,
-    /// The number of requests that contain only other signals, such as metrics.
+    /// The number of export requests that were skipped, because they have neither spans nor logs, but for example
+    /// metrics.
     pub passed_over: usize,
 }
 
@@ -100,12 +101,12 @@ impl OtlpSpan {
 
     /// Returns the duration in milliseconds; `None` if a time is not recorded.
     ///
-    /// The duration is negative if the span ended before it started.
+    /// The duration is negative if the recorded end is before the start.
     pub fn duration_ms(&self) -> Option<i64> {
         self.end_ms().filter(|_| self.start_ns > 0).map(|end| end - self.start_ms())
     }
 
-    /// Returns true if the span ended before it started. In this case, the clock of the span is not reliable.
+    /// Returns true if the recorded end is before the start. In this case, the clock of the span is not reliable.
     pub fn is_backwards(&self) -> bool {
         self.end_ns.is_some_and(|end| end < self.start_ns)
     }
@@ -137,12 +138,12 @@ fn whole_ms(ns: u64) -> i64 {
     i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX)
 }
 
-/// Returns the id; `None` if it is empty or has only zeros.
+/// Returns the id; `None` if it is empty or has only zeros, which OTLP defines as no id.
 pub(crate) fn some_id(id: String) -> Option<String> {
     (!id.bytes().all(|it| it == b'0')).then_some(id)
 }
 
-/// The flag bit of a span that makes [`PARENT_IS_REMOTE`] valid. Without it, the place of the parent is unknown.
+/// The flag bit of a span that makes [`PARENT_IS_REMOTE`] valid. Without this bit, the parent counts as local.
 const PARENT_IS_KNOWN: u32 = 0x100;
 /// The flag bit of a span whose parent ran in another process.
 const PARENT_IS_REMOTE: u32 = 0x200;
@@ -152,11 +153,11 @@ pub(crate) fn is_remote(flags: u32) -> bool {
     flags & PARENT_IS_KNOWN != 0 && flags & PARENT_IS_REMOTE != 0
 }
 
-/// Converts a log record to an event of the conventions.
+/// Converts a log record to an event of the `GenAI` conventions.
 ///
-/// Returns `None` for a record without ids, and for a record that is not such an event.
+/// Returns `None` for a record without ids, and for a record whose name does not begin with `gen_ai.`.
 ///
-/// In older versions of the conventions, the content is in the body, otherwise in the attributes.
+/// In older versions of the conventions, the content is in the body, so its members become attributes.
 pub(crate) fn event_of_record(
     trace_id: String,
     span_id: String,

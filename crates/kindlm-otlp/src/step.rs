@@ -23,7 +23,8 @@ pub(crate) enum Kind {
     Other,
 }
 
-// The attributes of tool spans that may hold each fact of a call. The first attribute that is set counts.
+// The attributes of tool spans: one list for each fact about a call. The first attribute of the list that is set
+// counts.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
 const TOOL_ARGUMENTS: [&str; 6] = [
@@ -41,9 +42,9 @@ const TOOL_RESULT: [&str; 5] = [
     "traceloop.entity.output",
     "output.value",
 ];
-/// The attributes with the input of a span without messages.
+/// The attributes with the whole input of a span as one text.
 const INPUT: [&str; 3] = ["input.value", "traceloop.entity.input", "ai.prompt"];
-/// The attributes with the output of a span without messages.
+/// The attributes with the whole output of a span as one text.
 const OUTPUT: [&str; 4] =
     ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
 const OPERATION: &str = "gen_ai.operation.name";
@@ -158,7 +159,7 @@ pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s
 
 /// Returns the names of the model that answered and of the requested model.
 ///
-/// A price may be known for only one of these names.
+/// Both names are returned, because a price may be known for only one of them.
 pub(crate) fn models(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<String> {
     let requested = span.first_text(&["gen_ai.request.model", "llm.model_name", "ai.model.id"]);
     let mut names: Vec<String> =
@@ -213,7 +214,7 @@ pub(crate) fn tool(span: &OtlpSpan) -> (RequestedCall, Option<Value>) {
 
 /// Returns the arguments in the function input that Traceloop records.
 ///
-/// Input in any other form is returned unchanged.
+/// An object without `kwargs` or `inputs` is returned whole, and any other value unchanged.
 fn inputs(value: &Value) -> Value {
     let Some(Value::Object(object)) = unpacked(value) else { return value.clone() };
     let inner = ["kwargs", "inputs"].iter().filter_map(|it| object.get(*it));
@@ -281,12 +282,12 @@ pub(crate) fn output(span: &OtlpSpan, mapping: &SpanMapping) -> Vec<RecordedMess
     if is_empty { Vec::new() } else { vec![message] }
 }
 
-/// Returns the input that a span records as one text, if there is one.
+/// Returns the input that a span records as one text; `None` if it is not recorded.
 pub(crate) fn whole_input(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&INPUT)
 }
 
-/// Returns the output that a span records as one text, if there is one.
+/// Returns the output that a span records as one text; `None` if it is not recorded.
 pub(crate) fn whole_output(span: &OtlpSpan) -> Option<&str> {
     span.first_text(&OUTPUT)
 }
@@ -320,7 +321,7 @@ enum Direction {
 
 /// Parses the messages in span events.
 ///
-/// Older versions of the conventions use these events.
+/// Older versions of the `GenAI` conventions have one event for each message.
 fn events(span: &OtlpSpan, wanted: Direction) -> Vec<RecordedMessage> {
     let mut all = Vec::new();
     for SpanEvent { name, attributes, .. } in &span.events {
@@ -335,7 +336,7 @@ fn events(span: &OtlpSpan, wanted: Direction) -> Vec<RecordedMessage> {
         if direction != wanted {
             continue;
         }
-        // In the oldest versions, one attribute holds all messages.
+        // In the oldest versions, one attribute of the event holds all messages.
         let packed = ["gen_ai.prompt", "gen_ai.completion"];
         match packed.iter().find_map(|it| attributes.get(*it)) {
             Some(packed) => match unpacked(packed) {

@@ -84,8 +84,8 @@ impl Timeline<'_, '_> {
 
     /// Adds the new user messages of a model request.
     ///
-    /// Each request repeats the earlier messages, so only additional messages are new. `known` counts the earlier
-    /// messages by text.
+    /// Each request repeats the earlier messages, so a text is new only if it occurs more often than in each earlier
+    /// request. `known` has the highest count of each text so far.
     fn users<'m>(
         &mut self,
         at: usize,
@@ -148,7 +148,7 @@ impl Timeline<'_, '_> {
         }
     }
 
-    /// Adds the events of an agent that works for another agent. Adds nothing for any other agent.
+    /// Adds the events of an agent inside the span of an agent with another name. Adds nothing for any other agent.
     fn subagent(&mut self, at: usize, step: &Step<'_>) {
         let name = step::agent_name(step.span);
         let other = |it: &Step<'_>| it.kind == Kind::Agent && step::agent_name(it.span) != name;
@@ -171,9 +171,10 @@ impl Timeline<'_, '_> {
 
     /// Returns the steps in which an error occurred, without the steps around them.
     ///
-    /// These are models, agents and root spans. The error of a failed tool call is in its result.
+    /// Only models, agents and root spans are returned. The error of a failed tool call is in the result of the call.
     ///
-    /// An exception without an error status only counts in a root span. Elsewhere, the program may have caught it.
+    /// An exception without an error status counts only in a root span. In any other span, the program may have
+    /// caught the exception.
     fn innermost_errors(&self) -> HashSet<usize> {
         let mut around = HashSet::new();
         let mut failed = HashSet::new();
@@ -191,9 +192,9 @@ impl Timeline<'_, '_> {
         failed
     }
 
-    /// Adds an error if the finish reason is a failure.
+    /// Adds an error if the finish reason of a model request is a failure, such as a content filter.
     ///
-    /// The span may have no error status.
+    /// Many instrumentations do not set an error status for such an end.
     fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[RecordedMessage]) {
         let by_message = || messages.iter().rev().find_map(|it| it.finish_reason.clone());
         let Some(word) = step::finish_reason(step.span).or_else(by_message) else { return };

@@ -7,9 +7,9 @@ use kindlm_types::{SpanMapping, Usage};
 use crate::span::OtlpSpan;
 use crate::step::{self, Kind};
 
-/// The maximum number of ancestors that are searched.
+/// The maximum number of ancestors of a span that are searched.
 ///
-/// Parent ids may form a cycle.
+/// Without a limit, parent ids that form a cycle would cause an endless loop.
 const MAX_CLIMB: usize = 256;
 
 /// A span that passes the filter.
@@ -78,9 +78,9 @@ impl<'s> Tree<'s> {
 
     /// Ensures that data which several nested spans record counts only once.
     ///
-    /// An example is a wrapper around an instrumented library. The inner spans count.
+    /// An example is a wrapper around an instrumented library. The data of the inner spans counts.
     ///
-    /// For tokens, the outer span counts if it records all tokens and an inner span does not.
+    /// For tokens, the outer span counts instead if its tokens are complete and those of an inner span are not.
     fn count_once(&mut self) {
         let around = |inner: HashSet<usize>| -> HashSet<usize> {
             inner.into_iter().flat_map(|at| self.ancestors(at)).collect()

@@ -689,7 +689,7 @@ fn omitted_spans_do_not_count_their_parent_twice() {
 
 #[test]
 fn calls_find_the_spans_that_are_theirs() {
-    // Each row has the calls that models request, the calls that spans record, and the resulting number of calls. A
+    // Each row has the calls that models request, the calls that spans record, and the expected number of calls. A
     // call is `(id, arguments)`.
     let none = Value::Null;
     let cases = [

@@ -31,7 +31,7 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
         (said("One."), json!({}), ""),
         (mapped("One."), mapped("Two."), "One.\nTwo."),
         (mapped("One."), json!({}), ""),
-        // The failed request has no answer, so the previous answer counts.
+        // The last request failed, so the earlier answer is the output.
         (said("One."), failed, "One."),
     ] {
         let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
