@@ -1,6 +1,7 @@
 //! A mock model API for experiments without a key. The argument is the latency: `-- [MILLISECONDS]`.
 //!
-//! It prints its URL, sends the same answer to every request, and ends when stdin closes.
+//! The program prints the URL of the server, answers every request with `ok`, and ends when stdin closes. The default
+//! latency is 0.
 #![expect(clippy::print_stdout, reason = "the caller wants the address")]
 #![expect(clippy::unwrap_used, reason = "an example may fail loudly")]
 

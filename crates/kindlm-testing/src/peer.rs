@@ -91,7 +91,7 @@ impl Peer {
 
 /// Returns a promptfoo config with the checks of the benchmarks' `kindlm.yaml`.
 ///
-/// Checks that promptfoo does not have are left out.
+/// The checks of `kindlm.yaml` that promptfoo does not have are left out.
 fn promptfoo_config(cases: usize, url: &str) -> String {
     let mut yaml = format!(
         "description: bench\n\

@@ -25,19 +25,19 @@ const JUDGE: &str = "judge";
 pub struct Recorded {
     /// The execution.
     pub execution: Execution,
-    /// The output in the baseline.
+    /// The output in the baseline; `None` if the block has none.
     pub baseline: Option<String>,
-    /// The other outputs of the comparison.
+    /// The outputs with which a check compares the output of the execution.
     pub others: Vec<Other>,
 }
 
-/// An output that takes part in a comparison.
+/// The output of another model in a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Other {
     /// The name of the model.
     pub name: String,
-    /// The output; `None` if the execution did not finish.
+    /// The output; `None` if the execution of the model did not finish.
     pub output: Option<String>,
     /// The scores of other checks, by the ids of the checks.
     pub scores: BTreeMap<String, f64>,
@@ -151,7 +151,9 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
 
 /// Adds the mark of the question to each top-level JSON object in a reply.
 ///
-/// A judge that follows its instructions adds this mark too.
+/// Returns the reply unchanged if the question has no mark.
+///
+/// A judge must repeat the mark of its question, and the reply in a documentation page cannot contain this mark.
 pub fn with_marks(reply: &str, question: &str) -> String {
     let Some(mark) = mark_in(question) else { return reply.to_owned() };
     let (mut marked, mut at) = (String::new(), 0);

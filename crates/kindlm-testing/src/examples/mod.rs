@@ -3,7 +3,7 @@
 //! An example is a group of fenced code blocks that ends with a `results` block. The caller interprets the other blocks
 //! and produces text, which must equal the `results` block.
 //!
-//! If the environment variable `KINDLM_BLESS` is set, the block is updated instead.
+//! If the environment variable `KINDLM_BLESS` is set, a `results` block that differs is updated instead.
 
 mod evidence;
 
@@ -150,7 +150,7 @@ fn terminated(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("{text}\n") }
 }
 
-/// Formats results in the way that documentation pages show them.
+/// Formats results as documentation pages show them, one per line.
 ///
 /// Each line has the status, score, code, label and message.
 pub fn show_results(results: &[AssertionResult]) -> String {

@@ -79,7 +79,7 @@ pub fn body(dialect: Dialect, text: &str) -> Value {
     }
 }
 
-/// The complete responses for benchmarks, built only once.
+/// The complete responses of a benchmark server by dialect, built only once.
 pub(super) struct FixedReplies(Vec<(Dialect, Vec<u8>)>);
 
 impl FixedReplies {

@@ -8,13 +8,13 @@ const COPY: u64 = 258;
 
 /// Returns gzip data that decompresses to at least `bytes` zeros.
 ///
-/// The data is about 158 times smaller.
+/// The data has about 1/158 of that size.
 ///
-/// The checksum is invalid, because no test reads to the end.
+/// The checksum and the length at the end are 0, which is invalid. No test reads that far.
 pub(super) fn bomb(bytes: u64) -> Vec<u8> {
     let mut bits = Bits(HEADER.to_vec(), 0);
-    bits.push(0b1, 1); // the last block
-    bits.push(0b01, 2); // of the fixed codes
+    bits.push(0b1, 1); // this block is the last block
+    bits.push(0b01, 2); // it uses the fixed Huffman codes
     bits.push_code(0x30, 8); // the byte 0
     for _ in 0..bytes.div_ceil(COPY) {
         bits.push_code(0b1100_0101, 8); // copy 258 bytes
@@ -44,7 +44,7 @@ impl Bits {
         }
     }
 
-    /// Writes a Huffman code, whose bits are in reverse order.
+    /// Writes a Huffman code. Unlike other values, it starts with its highest bit.
     fn push_code(&mut self, code: u16, count: u8) {
         self.push(code.reverse_bits() >> (16 - count), count);
     }

@@ -2,7 +2,7 @@
 //!
 //! [`MockServer`] listens on 127.0.0.1 in a separate thread, so that synchronous tests can use it too.
 //!
-//! It answers in the dialect of the request path. Replies that were [pushed](MockServer::push) are used first, one for
+//! The server answers in the dialect of the request path. [Pushed](MockServer::push) replies are used first, one for
 //! each request, in order.
 //!
 //! The mock has its own implementation of HTTP/1.1. Server libraries cannot produce the important faults, such as a
@@ -58,9 +58,10 @@ impl MockServer {
 
     /// Starts a server for benchmarks, with a fixed reply after `latency`.
     ///
-    /// It neither records nor parses requests.
+    /// This server counts requests, but neither records nor parses them.
     ///
-    /// [`push`](Self::push), [`requests`](Self::requests) and [`hold`](Self::hold) do not work with it.
+    /// So [`push`](Self::push) and [`hold`](Self::hold) have no effect, and [`requests`](Self::requests) returns
+    /// none.
     pub fn for_bench(latency: Duration) -> io::Result<Self> {
         Self::launch(Answers::Fixed(FixedReplies::new(), latency))
     }
@@ -105,12 +106,12 @@ impl MockServer {
         lock(&self.shared.script).extend(replies);
     }
 
-    /// Returns the recorded requests, in order of arrival.
+    /// Returns the recorded requests, in order of arrival. Refused requests are not among them.
     pub fn requests(&self) -> Vec<MockRequest> {
         lock(&self.shared.requests).clone()
     }
 
-    /// Returns the number of received requests.
+    /// Returns the number of received requests, including refused requests.
     pub fn count(&self) -> usize {
         self.shared.count.load(Ordering::SeqCst)
     }
@@ -134,7 +135,8 @@ impl MockServer {
         self.shared.held.send_replace(false);
     }
 
-    /// Returns the number of requests that were refused because of the limit.
+    /// Returns the number of requests that were refused because of the limit of
+    /// [`allow_in_flight`](Self::allow_in_flight).
     pub fn refused(&self) -> usize {
         self.shared.refused.load(Ordering::SeqCst)
     }
@@ -206,9 +208,9 @@ impl Shared {
         let _ = self.held.subscribe().wait_for(|held| !held).await;
     }
 
-    /// Counts an in-flight request until the guard is dropped.
+    /// Counts a request as in flight until the returned guard is dropped.
     ///
-    /// Returns `None` if the limit is reached.
+    /// Returns `None` if the limit of requests in flight is reached.
     fn enter(&self) -> Option<InFlight<'_>> {
         self.count.fetch_add(1, Ordering::SeqCst);
         let before = self.in_flight.fetch_add(1, Ordering::SeqCst);
@@ -236,7 +238,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The guard of an in-flight request, which is counted until the drop.
+/// The guard of a request in flight. Its drop reduces the number of these requests.
 struct InFlight<'a>(&'a Shared);
 
 impl Drop for InFlight<'_> {

@@ -50,7 +50,8 @@ pub(super) enum Ending {
     CloseInBody,
 }
 
-/// Returns the first text in a request that contains a mark; `None` if no text has one.
+/// Returns the first text in a request that is a question to a judge; `None` if there is none. A mark identifies such
+/// a question.
 fn question(request: &Value) -> Option<&str> {
     match request {
         Value::String(text) => mark_in(text).map(|_| text.as_str()),
@@ -75,9 +76,10 @@ impl MockReply {
         }
     }
 
-    /// Adds the mark of the request to a reply with a JSON object.
+    /// Adds the mark of a judge's question to a reply that is a JSON object.
     ///
-    /// A judge that follows its instructions adds this mark too.
+    /// A judge must repeat the mark of its question, and a reply that a test writes in advance cannot contain this
+    /// mark.
     pub(super) fn marked(mut self, request: &[u8]) -> Self {
         if let Body::Says(text) = &self.body
             && let Ok(request) = serde_json::from_slice(request)
@@ -128,12 +130,12 @@ impl MockReply {
         Self::raw(200, "application/json", "")
     }
 
-    /// Replies with status 200 and incomplete JSON. The response is complete.
+    /// Replies with status 200 and incomplete JSON. The HTTP response itself is complete.
     pub fn truncated_json() -> Self {
         Self::raw(200, "application/json", r#"{"choices":[{"message":{"role":"assistant","cont"#)
     }
 
-    /// Replies with status 200 and a small body that decompresses to `bytes` bytes.
+    /// Replies with status 200 and a small gzip body that decompresses to at least `bytes` bytes.
     pub fn gzip_bomb(bytes: u64) -> Self {
         Self::raw(200, "application/json", gzip::bomb(bytes))
             .with_header("content-encoding", "gzip")
@@ -171,7 +173,7 @@ impl MockReply {
         Self { ending: Ending::CloseInBody, ..self }
     }
 
-    /// Replies with a different status.
+    /// Replaces the status of the reply.
     #[must_use]
     pub fn with_status(self, status: u16) -> Self {
         Self { status, ..self }

@@ -14,7 +14,7 @@ use super::{MockReply, MockRequest};
 /// The tokens of each answer: input including cached tokens, and output.
 pub const TOKENS: (u64, u64) = (150, 50);
 
-/// Replies to a streamed request in the format of Anthropic's API.
+/// Replies to a streamed request in the format of Anthropic's API. A request other than a message gets `{}`.
 pub fn anthropic(request: &MockRequest) -> MockReply {
     let body = request.json();
     if request.method != "POST" || !request.path.contains("/messages") {
@@ -63,7 +63,8 @@ pub fn anthropic(request: &MockRequest) -> MockReply {
     stream(events)
 }
 
-/// Replies to a streamed request in the format of `OpenAI`'s Responses API.
+/// Replies to a streamed request in the format of `OpenAI`'s Responses API. A request other than POST gets an empty
+/// list.
 pub fn responses(request: &MockRequest) -> MockReply {
     let body = request.json();
     if request.method != "POST" {
@@ -131,14 +132,14 @@ fn stream(events: Vec<(&str, Value)>) -> MockReply {
 
 /// Returns the next step of the script.
 ///
-/// The step depends on the number of answers since the script.
+/// The number of the model's answers after the script is the index of the step.
 fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
     let scripts = messages.iter().enumerate().rev();
     let mut scripts = scripts.filter(|(_, it)| it["role"] == "user");
     let found = scripts.find_map(|(at, it)| Some((at, script(&it["content"])?)));
     let Some((at, script)) = found else { return json!("ok") };
-    // Consecutive parts of the model form one answer.
+    // Consecutive messages of the model form one answer.
     let mut answers = 0;
     let mut before = false;
     for message in &messages[at + 1..] {

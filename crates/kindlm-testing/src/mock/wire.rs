@@ -142,7 +142,7 @@ fn parse(head: &[u8], body: &[u8]) -> MockRequest {
     }
 }
 
-/// Sends a reply; returns true if the connection can be reused.
+/// Sends a reply; returns true if the connection can be reused. Fails if the client closed the connection.
 async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Result<bool> {
     tokio::time::sleep(reply.delay).await;
     match reply.ending {
@@ -176,7 +176,7 @@ async fn send(stream: &mut TcpStream, path: &str, reply: MockReply) -> io::Resul
     send_body(stream, head.as_bytes(), body, reply.ending).await
 }
 
-/// Sends the body in pieces.
+/// Sends the body in at most eight pieces, with a pause before each piece.
 async fn drip(
     stream: &mut TcpStream,
     head: &str,
@@ -227,7 +227,7 @@ async fn endless(stream: &mut TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Returns a provider's response to too many requests.
+/// Returns a complete response with status 429, as providers send it for too many requests.
 fn refusal() -> String {
     let body = r#"{"error":{"message":"too many requests at once","type":"requests","code":"rate_limit_exceeded"}}"#;
     head(429, &[], Some(body.len()), true) + body

@@ -18,7 +18,7 @@ const BELOW: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
 const JUDGE_PARSE_ERROR: FailureCode = FailureCode::new("JUDGE_PARSE_ERROR");
 const EXIT_CODE: FailureCode = FailureCode::new("EXIT_CODE_WRONG");
 
-/// A text that tries to break out of every format.
+/// A text that contains the special characters of every report format, such as an escape sequence and a closing tag.
 pub(super) const HOSTILE: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]0;title\u{7} ]]> </failure> <script>alert(1)</script>\r\n| a | b |\u{0}\u{8}`` ` ``` **bold** [link](javascript:0) \u{202e}evil\u{202c} \u{fffe}\n\t注文は発送済みです 🚚 e\u{301}\n::error::not an annotation\n<!-- kindlm:content:end -->";
 
 pub(super) fn cases() -> Vec<CaseResult> {
@@ -331,9 +331,9 @@ fn command() -> CaseResult {
     case("packs an order of two parcels", "command", &[], vec![judged(execution, results)])
 }
 
-/// Returns a case with all results of prompt rules.
+/// Returns a case with all possible results of prompt rules.
 ///
-/// Rules hold, are violated in one of two repeats, are errored, or are skipped.
+/// Each rule holds, is violated in one of two repeats, is errored, or is skipped.
 fn researches() -> CaseResult {
     const FAILED: FailureCode = FailureCode::new("PROMPT_ASSERTION_FAILED");
     let rule = |result: AssertionResult| AssertionResult {

@@ -12,7 +12,7 @@ use kindlm_types::{
     TestInfo,
 };
 
-/// Returns the agreement of the judges with people.
+/// Returns the calibration of the judges: their measured agreement with the labels of people.
 fn calibration() -> JudgeCalibration {
     JudgeCalibration {
         kappa: Some(0.712),
@@ -25,7 +25,7 @@ fn calibration() -> JudgeCalibration {
     }
 }
 
-/// Returns watches of judges: one without a change, one with an alarm, and one that was not asked.
+/// Returns the watches of three judges: one without a change, one with an alarm, and one that was not asked.
 fn canaries() -> Vec<CanaryWatch> {
     let judge = |judge: &str| CanaryWatch::of(judge, "judge");
     let unchanged = CanaryWatch {
