@@ -22,9 +22,10 @@ pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 pub struct Ran {
     /// The text on stdout.
     pub stdout: String,
-    /// The text on stderr, followed by notes of KindLM.
+    /// The text on stderr. Notes of KindLM follow, for example that stderr was truncated; each begins with
+    /// `[kindlm]`.
     pub stderr: String,
-    /// The exit code; `None` without an exit code, for example after a signal.
+    /// The exit code; `None` if the command has no exit code, for example after a signal.
     pub exit_code: Option<i32>,
     /// The duration of the command, in milliseconds.
     pub latency_ms: f64,
@@ -46,14 +47,15 @@ pub enum Failure {
     TooMuchOutput,
 }
 
-/// Returns the last non-blank line, at most 200 characters. Returns `None` if all lines are blank.
+/// Returns the first 200 characters of the last non-blank line. Returns `None` if all lines are blank.
 pub fn last_line(stderr: &str) -> Option<String> {
     let line = stderr.lines().rfind(|it| !it.trim().is_empty())?;
     Some(line.trim().chars().take(200).collect())
 }
 
-/// Runs a command line, captures its output, and ends all processes it started. Fails if the command cannot be started,
-/// does not end within `limit`, or writes too much to stdout.
+/// Runs a command line, captures its output, and ends all processes it started. Any exit code is a success here.
+///
+/// Fails if the command cannot be started, does not end within `limit`, or writes more than [`MAX_OUTPUT`] to stdout.
 pub async fn capture(
     line: &str,
     folder: &Path,
@@ -67,9 +69,9 @@ pub async fn capture(
 /// The changes to the environment of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
-    /// The names of removed variables.
+    /// The names of the variables that the command does not inherit.
     pub without: &'a [String],
-    /// The names and values of added variables.
+    /// The names and values of the variables that are set for the command.
     pub env: &'a [(String, String)],
 }
 
@@ -90,7 +92,8 @@ pub async fn capture_with(
     ran
 }
 
-/// Captures the output of a command until it ends. Fails if the command exceeds its timeout or writes too much.
+/// Captures the output of a command until it ends. Fails if the command exceeds its timeout, or writes too much to
+/// stdout.
 async fn run_to_end(
     child: &mut Child,
     group: &Group,
@@ -251,7 +254,8 @@ fn signal_of(_status: ExitStatus) -> Option<i32> {
     None
 }
 
-/// Writes the input to stdin, and closes stdin. Errors are ignored, because a program may ignore its stdin.
+/// Writes the input to stdin, and closes stdin. Errors are ignored, because a program may end without reading its
+/// stdin.
 async fn feed(pipe: Option<ChildStdin>, input: Option<Vec<u8>>) {
     if let (Some(mut pipe), Some(input)) = (pipe, input) {
         let _ = pipe.write_all(&input).await;

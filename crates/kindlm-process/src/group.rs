@@ -1,4 +1,4 @@
-//! A program and all processes that it started, ended together.
+//! A group of a program and all processes that it started. They are ended together.
 
 use std::ffi::OsString;
 use std::io;
@@ -60,7 +60,7 @@ impl Group {
         self.is_ended = ended.is_ok();
     }
 
-    /// Sends `SIGTERM` to the group. On systems without process groups, only the program itself is killed.
+    /// Asks the group to end with `SIGTERM`. On systems without process groups, the program itself is killed instead.
     pub fn terminate(&self, child: &mut Child) {
         self.signal(Signal::Terminate);
         #[cfg(not(unix))]

@@ -70,7 +70,8 @@ done
             }
         }
 
-        /// Guards the group of a child until the entry is dropped. Returns `None` if the child has already ended.
+        /// Guards the group of a child until the entry is dropped. Returns `None` if the child has already ended, so
+        /// that there is nothing to guard.
         pub(crate) fn add(&self, child: &tokio::process::Child) -> Option<Entry> {
             let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)?;
             self.send('+', id);

@@ -1,13 +1,15 @@
 //! Ends processes that outlive the program that started them.
 //!
 //! Killing a process group does not reach a process that has left the group (`setsid`). Such a process still has its
-//! initial environment, which contains a variable with a unique value. On Linux, this variable identifies the process.
+//! initial environment, which contains a variable with a unique value. On Linux, this variable identifies the process
+//! as one that KindLM started.
 
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
 /// The maximum size of a process's arguments and environment, in bytes, for a stack limit of 8 MiB. This limit is the
-/// default of Linux (execve(2)). A larger environment is only read up to this size. Unused buffer takes no memory.
+/// default of Linux (execve(2)). A larger environment is only read up to this size. The part of the buffer that is
+/// never written takes no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 
@@ -56,8 +58,9 @@ fn ids() -> impl Iterator<Item = rustix::process::Pid> {
     })
 }
 
-/// Returns true if a process was started with the mark. Returns `None` while this is unknown. Processes of other users
-/// are unreadable and count as unmarked, because KindLM did not start them.
+/// Returns true if a process was started with the mark. Returns `None` during `execve`, because the process shows no
+/// environment then. Processes of other users are unreadable and count as unmarked, because KindLM did not start
+/// them.
 #[cfg(target_os = "linux")]
 fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bool> {
     // During `execve`, a process shows neither arguments nor an environment (proc_pid_environ(5)). If it then shows

@@ -28,7 +28,7 @@ pub struct Pipe {
     pending: Vec<u8>,
     /// The position in `pending` at which the search for the next line end continues.
     searched: usize,
-    /// The number of further bytes of stdout that are accepted. Each input resets this number.
+    /// The number of further bytes of stdout that are accepted. Each input resets this number to [`MAX_OUTPUT`].
     room: usize,
     buffers: (Vec<u8>, Vec<u8>),
 }
@@ -41,7 +41,7 @@ const BUFFER: usize = 32 * 1024;
 pub enum Fault {
     /// The deadline has passed.
     Late,
-    /// The process wrote more than [`MAX_OUTPUT`] since the last input.
+    /// The process wrote more than [`MAX_OUTPUT`] to stdout since the last input.
     TooMuch,
     /// The line is not UTF-8.
     NotText,
@@ -81,14 +81,14 @@ impl Pipe {
         })
     }
 
-    /// Queues text for stdin; it is written while lines are read. Write errors are ignored, because the process may
-    /// ignore its stdin.
+    /// Queues text for stdin. The text is written while [`line`](Self::line) waits. Write errors are ignored, because
+    /// the process may end without reading its stdin.
     pub fn queue_input(&mut self, text: &str) {
         self.outgoing.extend(text.as_bytes());
         self.room = MAX_OUTPUT;
     }
 
-    /// Closes stdin after all queued input is written.
+    /// Requests that stdin closes after all queued input is written.
     pub fn close(&mut self) {
         self.closes = true;
     }
@@ -171,7 +171,7 @@ impl Pipe {
     }
 
     /// Closes stdin, and waits until the process ends. Discards unwritten input and the rest of stdout. Stops the
-    /// process at the deadline.
+    /// process at the deadline. Then ends the processes that it started.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {
@@ -245,7 +245,7 @@ async fn write(pipe: Option<&mut ChildStdin>, outgoing: &VecDeque<u8>) -> io::Re
     }
 }
 
-/// The last part of stderr.
+/// The last part of stderr, up to 256 KiB, with notes of KindLM.
 #[derive(Debug, Default)]
 pub struct Tail {
     bytes: VecDeque<u8>,
@@ -268,7 +268,7 @@ impl Tail {
         self.extend(format!("[kindlm] {text}\n").as_bytes());
     }
 
-    /// Returns the last part of stderr, with a note if the beginning is missing.
+    /// Returns the last part of stderr, with a note if the beginning is missing. Invalid UTF-8 becomes U+FFFD.
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
