@@ -50,9 +50,11 @@ pub struct Tool {
     pub server_url: String,
     /// The name of the tool.
     pub name: String,
-    /// The headers of every request. A value may name an environment variable, which each call resolves.
+    /// The names and values of the headers of every request. A value may name an environment variable, which each
+    /// call reads again.
     pub headers: Vec<(String, HeaderValue)>,
-    /// True to use the structured content of the result, if it has any, instead of its text.
+    /// True to use the structured content of the result instead of its text. Without structured content, the text is
+    /// used.
     pub structured: bool,
 }
 
@@ -74,7 +76,7 @@ impl McpClient {
         Self { tool, session: Mutex::default() }
     }
 
-    /// Makes one attempt: opens or reuses the session, and calls the tool.
+    /// Opens or reuses the session, and calls the tool once, without retries.
     ///
     /// Fails if a header or the address is invalid, or if the server is unreachable, reports an error or exceeds the
     /// timeout. Also fails if the result has only media or unsupported content.
@@ -178,8 +180,10 @@ impl McpClient {
     }
 }
 
-/// Returns the texts of a result, and the number of its images, sounds and files. Texts include embedded resources; the
-/// text of a link is its address. Media cannot be judged as text. Fails for an unsupported type of content.
+/// Returns the texts of a result, and the number of its images, sounds and binary files, which cannot be judged as
+/// text. The texts include embedded text resources; the text of a link is its address.
+///
+/// Fails for an unsupported type of content, with a description of it.
 fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
     let (mut texts, mut media) = (Vec::new(), 0);
     for block in content {
@@ -213,7 +217,7 @@ fn of_start(fault: &Fault<'_>, err: &ClientInitializeError) -> ProviderError {
     }
 }
 
-/// Returns the error for a failed tool call.
+/// Returns the error for a tool call that got no result.
 fn of_service(fault: &Fault<'_>, err: &ServiceError) -> ProviderError {
     match err {
         ServiceError::McpError(data) => of_server(fault, data),
@@ -223,7 +227,7 @@ fn of_service(fault: &Fault<'_>, err: &ServiceError) -> ProviderError {
     }
 }
 
-/// Converts an error that the server reported.
+/// Returns the error for a JSON-RPC error that the server reported.
 fn of_server(fault: &Fault<'_>, data: &ErrorData) -> ProviderError {
     let kind = match data.code {
         ErrorCode::INVALID_PARAMS

@@ -13,7 +13,7 @@ use kindlm_reporters::{Style, find};
 use kindlm_testing::sample_report;
 use kindlm_types::{CaseError, CaseMark, CaseResult, CaseSource, Report, Tally};
 
-/// Cases that are created on demand, like the cases of a journal. Every tenth case did not pass.
+/// Cases that are created on demand, so that only two cases are in memory. Every tenth case did not pass.
 #[derive(Debug)]
 struct Generated {
     passed: CaseResult,

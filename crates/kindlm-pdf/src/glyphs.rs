@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use typst::text::Font;
 
-/// Replaces characters that a font of running text cannot show, and counts them.
+/// Replaces characters that cannot be shown in running text, and counts them.
 pub(crate) struct Glyphs<'a> {
     fonts: &'a [Font],
     /// The number of replaced characters.
@@ -13,14 +13,14 @@ pub(crate) struct Glyphs<'a> {
 }
 
 impl<'a> Glyphs<'a> {
-    /// Creates a replacement for these fonts. A character stays if each of the fonts has a glyph for it.
+    /// Creates the replacer. A character stays if PDF/A permits it and each of these fonts has a glyph for it.
     pub(crate) fn new(fonts: &'a [Font]) -> Self {
         Self { fonts, replaced: 0 }
     }
 
-    /// Replaces characters without a glyph in all texts of a value.
+    /// Replaces characters that cannot be shown in all texts of a JSON value.
     ///
-    /// The names of members stay, because the template and not the user defines them.
+    /// The names of members stay, because the template defines them, not the user.
     pub(crate) fn check(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.shown(text),
@@ -30,7 +30,7 @@ impl<'a> Glyphs<'a> {
         }
     }
 
-    /// Returns the text with `\u{…}` in place of each character without a glyph.
+    /// Returns the text with a code such as `\u{65e5}` in place of each character that cannot be shown.
     fn shown(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {

@@ -18,15 +18,15 @@ mod world;
 /// True if this build can typeset a PDF.
 pub const IS_BUILT: bool = cfg!(feature = "typst");
 
-/// A PDF.
+/// A typeset PDF with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pdf {
     /// The bytes of the file. The same source gives the same bytes.
     pub bytes: Vec<u8>,
     /// The number of pages.
     pub pages: usize,
-    /// The number of characters without a glyph in the fonts. The document shows the code of each, and states the
-    /// number.
+    /// The number of characters that PDF/A or the fonts cannot show. The document shows the code of each such
+    /// character, and states this number.
     pub replaced: usize,
 }
 

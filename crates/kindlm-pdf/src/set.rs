@@ -13,7 +13,7 @@ use crate::glyphs::Glyphs;
 use crate::world::{Sealed, fonts};
 use crate::{Pdf, PdfError};
 
-/// Typesets the source as a PDF.
+/// Typesets the JSON text of the document as a PDF. Fails as [`pdf`](crate::pdf) describes.
 pub(crate) fn pdf(source: &str) -> Result<Pdf, PdfError> {
     let mut document: Value =
         serde_json::from_str(source).map_err(|err| PdfError::Source(err.to_string()))?;

@@ -8,7 +8,7 @@ use kindlm_types::Report;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Returns the text of the reporter.
+/// Returns the text of the reporter `compliance-pdf`.
 fn source(report: &Report) -> String {
     let mut source = String::new();
     (find("compliance-pdf").unwrap().render)(report, &Style::default(), &mut source).unwrap();
