@@ -174,7 +174,8 @@ impl Open {
 
     /// Returns the call span for a call that a model requests, and marks it as taken.
     ///
-    /// This is the span with the id of the call, or else the first similar span. Returns `None` without such a span.
+    /// This is the span with the id of the call, or else the first span with a matching [key](CallKey). Returns
+    /// `None` without such a span.
     fn take(&mut self, asked: &RequestedCall) -> Option<usize> {
         let Self { taken, by_id, by_key } = self;
         let same = asked.id.as_ref().and_then(|id| by_id.get_mut(id));

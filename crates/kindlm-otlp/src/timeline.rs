@@ -192,7 +192,7 @@ impl Timeline<'_, '_> {
         failed
     }
 
-    /// Adds an error if the finish reason of a model request is a failure, such as a content filter.
+    /// Adds an error if the finish reason of a model request is a failure, such as a malformed tool call.
     ///
     /// Many instrumentations do not set an error status for such an end.
     fn bad_end(&mut self, at: usize, step: &Step<'_>, messages: &[RecordedMessage]) {

@@ -62,7 +62,8 @@ impl AgentEntry {
 /// The help for a setting of an agent that has no counterpart.
 const NO_COUNTERPART: &str = "remove it, or run the agent as you need it in a `kindlm.yaml`: `agents: { mine: { command: … } }`";
 
-/// Settings of Codex that change neither its work nor its answer, or that have their default here.
+/// Settings of Codex that are left out, because they change neither its work nor its answer. Values that do are
+/// reported before this list is used.
 const IGNORED_BY_CODEX: [&str; 17] = [
     "skip_git_repo_check",
     "persist_threads",

@@ -258,8 +258,8 @@ fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
         ("vars", vars),
         ("expect", expect),
     ];
-    // promptfoo compares all prompts and providers of a test. Here these are several tests, so they share a comparison
-    // group.
+    // promptfoo compares all prompts and providers of a test. In the suite, each of them is a test, so these tests
+    // share a comparison group.
     if compares {
         entries.push(("compare", text(span, &case.compare)));
     }

@@ -54,7 +54,7 @@ const READ_ELSEWHERE: [&str; 25] = [
     "additional_directories",
 ];
 
-/// Options that `extra_args` must not have, as in promptfoo, without dashes and in lower case.
+/// Options that promptfoo refuses in `extra_args`. Their names have no dashes and are in lower case.
 const RESERVED: [&str; 17] = [
     "adddir",
     "agent",

@@ -305,7 +305,7 @@ const ADDRESSES: [(&str, &str); 5] = [
     ("mlflow-gateway", "add `config: { gatewayUrl: … }`, or set `MLFLOW_GATEWAY_URL`"),
 ];
 
-/// Writes a name as in a header: `VirtualKey` as `virtual-key`.
+/// Converts a name to the form of header names: `VirtualKey` to `virtual-key`.
 fn kebab(name: &str) -> String {
     let mut out = String::with_capacity(name.len() + 4);
     for c in name.chars() {

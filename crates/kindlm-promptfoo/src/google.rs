@@ -148,7 +148,7 @@ impl Translator<'_> {
             || PROJECTS.iter().any(|it| self.env_value(it).is_some())
     }
 
-    /// Translates a model of Imagen, which has an API of its own.
+    /// Translates a model of Imagen, which has a separate API.
     pub(super) fn imagen(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Settings {
         let set = |name: &str| config.iter().find(|(key, _)| &*key.name == name).map(|(_, it)| it);
         let model =

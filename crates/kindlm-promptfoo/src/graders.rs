@@ -1,4 +1,4 @@
-//! The models that grade checks without a grader of their own: those of the test, or promptfoo's default.
+//! The models that grade checks which do not name a grader: the grader of the test, or promptfoo's default grader.
 
 use kindlm_source::{Node, Span};
 

@@ -20,10 +20,10 @@ const VARIABLE: &str = "_conversation";
 const STORED: &str = "stored outputs";
 
 impl Translator<'_> {
-    /// Returns the name of the conversation of a test with a prompt that uses the variable, or of the history of stored
-    /// outputs.
+    /// Returns the name of the history of a test. If the config stores outputs, all tests have one history. Otherwise
+    /// a test has a history if its prompt uses `_conversation`.
     ///
-    /// Returns `None` for other prompts, and after an error, which is reported.
+    /// Returns `None` for a test without a history, and after an error, which is reported.
     pub(super) fn history(
         &mut self,
         span: Span,
@@ -53,7 +53,7 @@ impl Translator<'_> {
         let problem = if is_off.is_some_and(|it| it.to_json() == Value::Bool(true)) {
             Some(("with `disableConversationVar`", "write a prompt without the variable"))
         } else if group.callbacks.is_some() {
-            // The history has the output before the callbacks, which are a transform here.
+            // Callbacks become a transform, but the history has the output before the transform.
             Some(("beside `functionToolCallbacks`", "use one of them"))
         } else if has_filters {
             Some(("beside `nunjucksFilters`", "use built-in filters in this prompt"))
@@ -87,17 +87,17 @@ impl Translator<'_> {
     }
 }
 
-/// True if a prompt uses the variable.
+/// True if a prompt uses the variable `_conversation`.
 pub(super) fn is_used_by(prompt: &Prompt) -> bool {
     prompt.program.is_none() && uses(&prompt.text)
 }
 
-/// True if a text is a template that may use the variable.
+/// True if a text is a template that may use the variable `_conversation`.
 fn uses(text: &str) -> bool {
     is_template(text) && text.contains(VARIABLE)
 }
 
-/// True if a text within a value is a template that may use the variable.
+/// True if a text within a value is a template that may use the variable `_conversation`.
 fn is_used_in(node: &Node) -> bool {
     let within = || node.items().iter().chain(node.entries().iter().map(|(_, it)| it));
     node.text().is_some_and(uses) || within().any(is_used_in)

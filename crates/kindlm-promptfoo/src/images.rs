@@ -26,7 +26,8 @@ fn answers_with_data(model: &str) -> bool {
     model.starts_with("gpt-image-") || model.starts_with("chatgpt-image-")
 }
 
-/// Returns the name of a model of xAI in requests. As in promptfoo, an unknown model becomes `grok-2-image`.
+/// Returns the name of a model of xAI in requests. promptfoo replaces an unknown model by `grok-2-image`, so this
+/// function does too.
 fn xai_model(model: &str) -> &str {
     match model {
         "grok-imagine-image-2026-03-02" => "grok-imagine-image",

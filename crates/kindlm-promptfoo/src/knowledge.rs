@@ -9,12 +9,12 @@ use super::build::{map, text};
 use super::settings::{Settings, variable_of};
 use super::vendors::{Found, json_header};
 
-/// Reads the answer of a knowledge base.
+/// A script that reads the answer of a knowledge base, with its citations as metadata.
 const KNOWLEDGE: &str =
     "({ output: json.output?.text ?? \"\", metadata: { citations: json.citations ?? [] } })";
 
-/// Reads the answer of an agent: the texts of its messages, each on its own line. An answer without output, a failed one,
-/// and a call of a function are errors.
+/// A script that reads the answer of an agent: the texts of its messages, each on its own line. An answer without
+/// output, a failed answer, and a call of a function are errors.
 const AGENT: &str = r#"(json) => {
   const items = json.output;
   if (json.error) return { error: json.error.message ?? String(json.error) };
@@ -34,10 +34,11 @@ const AGENT: &str = r#"(json) => {
   };
 }"#;
 
-/// The input of an agent, as a template. A prompt that is a JSON list is the input itself, as in promptfoo.
+/// The input of an agent, as a template. A prompt that is a JSON list is the whole input; any other prompt becomes
+/// one user message.
 const INPUT: &str = r#"{% if (prompt | trim | first) == "[" and (prompt | trim | last) == "]" and "{" in prompt %}{{ prompt | load | dump }}{% else %}[{"type": "message", "role": "user", "content": {{ prompt | dump }}}]{% endif %}"#;
 
-/// The settings of the maximum of tokens. The first one that is set counts.
+/// The settings for the maximum number of output tokens. The first setting that has a value counts.
 const MAXIMUMS: [&str; 3] = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
 /// The regions that an inference profile names in front of a model.

@@ -328,7 +328,7 @@ impl Translator<'_> {
         ("openai-realtime", XAI.to_owned(), model.to_owned(), without_defaults(span, settings))
     }
 
-    /// Translates a setting that both of OpenAI's and xAI's APIs have.
+    /// Translates a setting that the websocket APIs of OpenAI and xAI share. Warns about any other setting.
     fn socket_setting(&mut self, answer: &str, key: &Key, value: &Node, live: &mut Live) {
         let settings = &mut live.settings;
         match &*key.name {

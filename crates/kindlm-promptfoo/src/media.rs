@@ -1,7 +1,7 @@
 //! Texts in which a line is an image, a sound or a video.
 //!
-//! promptfoo inserts the data of such a variable into the text, and its Google providers send lines with such data as
-//! parts. Here they become parts for every provider.
+//! promptfoo inserts the data of a media file into the text, and its Google providers send lines with this data as
+//! parts. Here these lines become parts for every provider.
 
 use kindlm_source::{Node, Span};
 use kindlm_types::media_type_of;
@@ -22,8 +22,8 @@ enum Piece<'t> {
 impl Translator<'_> {
     /// Returns the name of a prompt whose lines with only a file are parts, and adds this prompt to the suite.
     ///
-    /// `name` is the name of `prompt`, or of a prompt made from it. The name is returned unchanged without such
-    /// lines. A file inside of a line of text is an error, which is reported; the result is then `None`.
+    /// `name` is the name of `prompt`, or of a prompt made from it. If no line is only a file, the name is returned
+    /// unchanged. Returns `None` for a file inside a line of text, which is reported as an error.
     pub(super) fn with_parts(
         &mut self,
         span: Span,

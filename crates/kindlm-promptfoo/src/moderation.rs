@@ -24,7 +24,7 @@ const READING: &str = "json => {
 }";
 
 impl Translator<'_> {
-    /// Translates a moderation model of OpenAI, which has an API of its own.
+    /// Translates a moderation model of OpenAI, which has a separate API.
     pub(super) fn openai_moderation(
         &mut self,
         span: Span,

@@ -14,7 +14,7 @@ use super::vars::values;
 const DEPTH: usize = 5;
 
 impl Translator<'_> {
-    /// Fills in references between variables, in the same way as promptfoo.
+    /// Fills in references between variables, in the two steps of promptfoo.
     ///
     /// Plain names are replaced first, up to [`DEPTH`] levels deep. Then the remaining templates are rendered. A text
     /// with an unknown name stays unchanged.

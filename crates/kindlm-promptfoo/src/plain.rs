@@ -1,4 +1,4 @@
-//! Servers that take a prompt as a text, with an API of their own. They become `http` providers.
+//! Servers that take a prompt as one text, each with a different API. They become `http` providers.
 
 use kindlm_source::{Key, Kind, Node, Span};
 

@@ -293,7 +293,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Removes the `config` of a prompt in a file of text or Markdown, with a warning. promptfoo ignores it too.
+    /// Removes the `config` of a prompt in a file of text or Markdown, with a warning. promptfoo ignores this
+    /// `config` too.
     fn without_config(&mut self, span: Span, about: &About, path: &str) -> About {
         if about.config.is_some() {
             let message =

@@ -37,7 +37,7 @@ pub(super) enum Provider<'a> {
     Script { runtime: Runtime, path: &'a str, function: Option<&'a str> },
     /// A file in Go, which promptfoo compiles.
     Go(&'a str),
-    /// A vendor with a request of its own.
+    /// A vendor whose API has a special form of request.
     Vendor(Vendor<'a>),
     /// An unsupported id, as a description for error messages.
     Unknown(String),

@@ -93,8 +93,8 @@ impl Translator<'_> {
         settings.provider.extend(hosted.map(|it| ("hostedTools", it)));
     }
 
-    /// Translates the format of the answer, from the config or from a file. As in promptfoo, an unknown type becomes
-    /// `text`.
+    /// Translates the format of the answer, from the config or from a file. promptfoo replaces an unknown type by
+    /// `text`, so this method does too.
     fn responses_format(&mut self, value: &Node, settings: &mut Settings) {
         let Some(value) = self.in_place(value) else { return };
         let span = value.span;

@@ -82,7 +82,7 @@ pub(super) fn is_setting(name: &str) -> bool {
 
 /// A transform that parses output that is JSON.
 ///
-/// promptfoo does the same for answers with a schema. Other output, such as a refusal, stays text.
+/// promptfoo parses answers with a schema. Output that is not JSON, such as a refusal, stays text.
 pub(super) const PARSED: &str =
     "(() => { try { return JSON.parse(output) } catch { return output } })()";
 
@@ -139,8 +139,8 @@ impl Translator<'_> {
     pub(super) fn maximum(&mut self, model: &str, names: &[&str], settings: &mut Settings) {
         let last = |key: &Key| key.name.rsplit('.').next().unwrap_or_default().to_owned();
         let maximums = std::mem::take(&mut settings.maximums);
-        // A part that promptfoo sends as it is overrides the settings. Only `max_tokens` is removed again, for models
-        // that do not have it.
+        // A maximum inside a part that promptfoo sends unchanged (its name has a dot) overrides the other settings.
+        // For models without `max_tokens`, promptfoo removes this key from the part.
         let is_sent = |key: &Key| {
             key.name.contains('.') && (last(key) != "max_tokens" || names.contains(&"max_tokens"))
         };
@@ -280,7 +280,7 @@ impl Translator<'_> {
 
     /// Translates the format of the answer, from the config or from a file.
     ///
-    /// The checks see an answer with a schema as a value, in the same way as in promptfoo.
+    /// For a format with a schema, a transform parses the answer, so that the checks get a JSON value.
     fn response_format(&mut self, node: &Node, settings: &mut Settings) {
         let Some(node) = self.in_place(node) else { return };
         if node.get("type").and_then(Node::text) == Some("json_schema") {
@@ -396,8 +396,8 @@ pub(super) fn undated(kind: &str) -> Option<&str> {
     (date.len() == 8 && date.bytes().all(|it| it.is_ascii_digit())).then_some(name)
 }
 
-/// Returns the settings that promptfoo always sends to `openai:responses`. `itemsAsText` makes all items of an answer
-/// its text, as in promptfoo.
+/// Returns the settings that promptfoo always sends to `openai:responses`. With `itemsAsText`, the text of an answer
+/// has all its items, which is what promptfoo's checks get.
 fn usual_settings(config: &[(Key, Node)]) -> Settings {
     let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
     let format = map(span, [("type", text(span, "text"))]);

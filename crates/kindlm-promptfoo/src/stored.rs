@@ -1,7 +1,7 @@
 //! `options.storeOutputAs`: outputs that are variables of later tests.
 //!
-//! All tests then have one history. promptfoo keeps one output for each name, whatever prompt and provider it comes from,
-//! so only one prompt and one provider are supported.
+//! In a config with this option, all tests have one history. promptfoo keeps one output for each name, no matter
+//! which prompt and provider it comes from. So only one prompt and one provider are supported.
 
 use kindlm_source::{Node, Span};
 use kindlm_template::is_template;

@@ -240,7 +240,7 @@ impl TestSettings {
     }
 }
 
-/// Adds the setting that makes a check behave as in promptfoo, if KindLM's default differs.
+/// Returns the check with the setting that gives it promptfoo's behavior, if KindLM's default differs.
 fn as_in_promptfoo(check: &Node, kind: &str) -> Node {
     const TASK: [&str; 5] =
         ["factuality", "model-graded-factuality", "model-graded-closedqa", "g-eval", "select-best"];

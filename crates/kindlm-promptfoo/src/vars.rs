@@ -163,7 +163,7 @@ impl Translator<'_> {
         for file in self.paths(value.span, &file) {
             let read = match extension.as_str() {
                 "yaml" | "yml" | "json" => self.document_of(value.span, &file).map(|it| match it {
-                    // As in promptfoo, content that is not a text becomes JSON.
+                    // promptfoo inserts content that is not a text as JSON.
                     Node { kind: Kind::Text(_), .. } => it,
                     it => node(value.span, Kind::Text(Rc::from(it.to_json().to_string()))),
                 }),

@@ -1,5 +1,5 @@
-//! Vendors with a request of their own. This module parses their ids, and translates `n8n`, `watsonx`, websockets,
-//! `OpenClaw`, and version 1 of Cohere's API.
+//! Vendors whose APIs have special forms of requests. This module parses their ids, and translates `n8n`, `watsonx`,
+//! websockets, `OpenClaw`, and version 1 of Cohere's API.
 
 use kindlm_source::{Key, Node, Span};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::cloudflare;
 use super::gateways;
 use super::settings::{Settings, or_else, variable_of};
 
-/// A vendor with a request of its own, and its part of the provider id.
+/// A vendor whose API has a special form of request, and its part of the provider id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Vendor<'a> {
     /// A webhook of n8n; empty if the `config` has its address.
@@ -37,7 +37,7 @@ pub(super) enum Vendor<'a> {
     KnowledgeBase(&'a str),
     /// An agent of Azure AI Foundry.
     FoundryAgent(&'a str),
-    /// A moderation model of OpenAI; empty for the usual one.
+    /// The name of a moderation model of OpenAI; empty for the default model.
     Moderation(&'a str),
     /// A model behind Cloudflare's AI Gateway, with its vendor in front of it.
     CloudflareGateway(&'static str, &'a str),
@@ -143,7 +143,7 @@ pub(super) fn advice(id: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(start, _)| id.starts_with(start)).map(|(_, help)| *help)
 }
 
-/// Parses the id of a vendor with a request of its own. Returns `None` for any other id.
+/// Parses the id of a vendor whose API has a special form of request. Returns `None` for any other id.
 pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {

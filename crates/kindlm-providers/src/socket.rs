@@ -32,7 +32,7 @@ pub trait SocketCodec: fmt::Debug + Send + Sync {
 pub struct Opening<'c> {
     /// The handshake. Its body is the first message.
     pub request: HttpRequest,
-    /// The messages that follow the first one at once.
+    /// The messages that are sent directly after the first message, without waiting for an answer.
     pub messages: Vec<Value>,
     /// The reader of the server's messages.
     pub exchange: Box<dyn SocketExchange + Send + 'c>,

@@ -35,7 +35,8 @@ pub enum KappaInterval {
     Perfect(Interval),
     /// The interval if both raters always disagree.
     ///
-    /// The standard error can then be 0 even for few outputs, so Wilson's interval is used as in [`Self::Perfect`].
+    /// The standard error can then be 0 even for few outputs. So this too is Wilson's interval for the agreement,
+    /// with the chance agreement fixed at its observed value.
     Opposed(Interval),
     /// No interval, because one rater gave the same answer for all outputs. Kappa is 0 then.
     Constant,

@@ -76,7 +76,7 @@ pub struct Paired {
     pub detectable: Option<f64>,
 }
 
-/// Returns the mean difference of the same cases and its interval, as in [`Paired`].
+/// Returns the mean difference of the same cases and its interval: [`Paired::mean`] and [`Paired::interval`].
 ///
 /// The function computes no p value, so it is fast for many cases.
 ///

@@ -23,7 +23,7 @@ pub enum Notice {
     Wait(BackOff),
     /// The model refuses a form of structured output. Judges use another form from now on.
     Form {
-        /// The provider and the model.
+        /// The provider and the model, as `provider:model`.
         target: String,
         /// The new form.
         form: StructuredOutput,
@@ -36,7 +36,7 @@ pub enum Notice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackOff {
-    /// The provider and the model.
+    /// The provider and the model, as `provider:model`.
     pub target: String,
     /// The duration of the wait.
     pub wait: Duration,

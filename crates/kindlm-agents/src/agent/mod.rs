@@ -1,7 +1,6 @@
 //! Agents as programs: adapters for their output, and the sessions that run them.
 //!
-//! An adapter reads lines and needs no process. So it reads stored output in the same way as the output of a running
-//! agent.
+//! An adapter reads lines and needs no process. So an adapter can also read stored output.
 
 mod claude;
 mod codex;

@@ -96,7 +96,8 @@ pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Resul
     text_of(content, &format!("{at}/content"), reading)
 }
 
-/// Returns the content of an answer. Its parts are joined without separators, as in answers to KindLM's requests.
+/// Returns the content of an answer. Its parts are joined without separators, because KindLM also joins the answers
+/// to its own requests in this way.
 pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     Ok(texts_of(content, &format!("{at}/content"), reading, Reading::note_unsupported)?.concat())

@@ -10,7 +10,6 @@ use crate::dialect::anthropic::{Anthropic, Options};
 use crate::dialect::settings;
 use crate::{Kind, Meta, Registration};
 
-/// The provider `anthropic`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "anthropic",

@@ -19,7 +19,6 @@ use crate::dialect::{chat, content, settings};
 use crate::form::FormChoice;
 use crate::{AwsAuth, Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
-/// The provider `bedrock`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "bedrock",
@@ -58,8 +57,8 @@ struct Config {
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
     /// The form in which judges request JSON: `schema` (a tool that the model must call), `tool` (the model must call
-    /// some tool, if it rejects a forced one) or `none` (instructions alone). By default, KindLM starts with
-    /// `schema`, and uses the next form when the model rejects one.
+    /// any tool, for models that reject the choice of a tool) or `none` (instructions alone). By default, KindLM
+    /// starts with `schema`, and uses the next form when the model rejects one.
     #[serde(default)]
     structured_output: Option<StructuredOutput>,
 }

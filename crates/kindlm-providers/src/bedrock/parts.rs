@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::dialect::content::{self, Refused};
 
-/// The formats of documents, by their media type.
+/// The names of document formats in the Converse API, by media type.
 const DOCUMENTS: [(&str, &str); 9] = [
     ("application/pdf", "pdf"),
     ("text/csv", "csv"),

@@ -373,7 +373,7 @@ impl Client {
         let left = timeout.saturating_sub(before);
         let queued_poll = queued.poll();
         let polls = self.poll(name, codec, prompt, left, &queued_poll, rest.next);
-        // The timeout of a poll covers one attempt; this one also covers the retries and the waits between them.
+        // The timeout of a poll covers one attempt; this timeout also covers the retries and the waits between them.
         let polled = tokio::time::timeout(left, polls).await.unwrap_or(Ok(None));
         let finished = polled.and_then(|reply| {
             reply.ok_or_else(|| {
@@ -591,7 +591,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Decodes a response. For an unfinished answer, the inner result is the request for the rest of it.
+/// Decodes a response. For an unfinished answer, the inner `Err` is the request that asks for the rest of the answer.
 fn reply_or_next(
     codec: &dyn Codec,
     prompt: &Prompt,

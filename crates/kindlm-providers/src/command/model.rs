@@ -71,7 +71,7 @@ pub(crate) async fn ask(
         Some(json) if read.text.is_empty() => ecma::text(json),
         _ => read.text,
     };
-    // Empty output is not evidence of an empty answer: the program may have written its answer elsewhere.
+    // Empty output is not evidence of an empty answer: the program may have written its answer to another place.
     let coverage = if text.is_empty() && read.tool_calls.is_empty() {
         read.coverage.without(Channel::Messages)
     } else {

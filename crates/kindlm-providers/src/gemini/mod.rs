@@ -8,7 +8,6 @@ use crate::dialect::gemini::{Gemini, Options};
 use crate::dialect::settings;
 use crate::{Kind, Meta, Registration};
 
-/// The provider `gemini`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "gemini",

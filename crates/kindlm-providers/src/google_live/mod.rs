@@ -15,7 +15,6 @@ use crate::dialect::answer::Reader;
 use crate::dialect::{chat, code, content, gemini, settings};
 use crate::{HeaderValue, HttpRequest, Kind, Meta, Method, Opening, Registration, SocketCodec};
 
-/// The provider `google-live`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "google-live",
@@ -85,7 +84,7 @@ enum Output {
     /// The text.
     #[default]
     Text,
-    /// `{ text, toolCall: { functionCalls } }`, as in promptfoo.
+    /// `{ text, toolCall: { functionCalls } }`, which is promptfoo's form.
     Object,
 }
 

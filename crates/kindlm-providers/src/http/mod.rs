@@ -45,7 +45,6 @@ use crate::{
     AwsAuth, Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration,
 };
 
-/// The provider `http`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "http",
@@ -516,7 +515,8 @@ fn single_row(vector: &Value) -> &Value {
     }
 }
 
-/// Returns the problem of a request with two values for `Authorization`: the signature for AWS and another one.
+/// Returns a problem if a request would have two values for `Authorization`: the signature for AWS and a key or
+/// header.
 fn check_aws(config: &Config) -> Option<Problem> {
     config.aws.as_ref()?;
     let is_set = config.headers.keys().any(|it| it.eq_ignore_ascii_case("authorization"));

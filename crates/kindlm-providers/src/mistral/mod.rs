@@ -15,7 +15,6 @@ use crate::dialect::failure::Facts;
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
-/// The provider `mistral`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "mistral",

@@ -14,7 +14,6 @@ use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::{chat, settings};
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
-/// The provider `ollama`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "ollama",

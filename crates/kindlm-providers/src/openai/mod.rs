@@ -10,7 +10,6 @@ use crate::dialect::openai::{OpenAi, Options};
 use crate::dialect::settings;
 use crate::{Kind, Meta, Registration, StructuredOutput};
 
-/// The provider `openai`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "openai",

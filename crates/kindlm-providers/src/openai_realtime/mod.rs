@@ -20,7 +20,6 @@ use crate::dialect::failure::Facts;
 use crate::dialect::{chat, code, settings};
 use crate::{HeaderValue, HttpRequest, Kind, Meta, Method, Opening, Registration, SocketCodec};
 
-/// The provider `openai-realtime`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "openai-realtime",
@@ -90,9 +89,9 @@ enum Output {
     /// The text.
     #[default]
     Text,
-    /// The text, and a note if calls were answered, as in promptfoo.
+    /// The text. If calls were answered, a note in promptfoo's form follows.
     Note,
-    /// The text, or `{ text, functionCalls }` if there are calls, as in promptfoo's `xai:voice`.
+    /// The text, or `{ text, functionCalls }` if there are calls: the form of promptfoo's `xai:voice`.
     Calls,
 }
 
@@ -100,7 +99,8 @@ const BASE: &str = "wss://api.openai.com/v1";
 const REALTIME: &str = "/realtime";
 /// The keys that `session` must not contain. KindLM sets them, or needs their default to read the answer.
 const TAKEN: [&str; 4] = ["model", "tools", "instructions", "max_output_tokens"];
-/// The keys that `response` must not contain. KindLM sets them elsewhere, or needs their default to read the answer.
+/// The keys that `response` must not contain. KindLM sets them in other messages, or needs their default to read the
+/// answer.
 const TAKEN_OF_RESPONSE: [&str; 4] = ["conversation", "input", "tools", "instructions"];
 
 /// A codec of the Realtime API.

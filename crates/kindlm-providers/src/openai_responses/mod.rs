@@ -24,7 +24,6 @@ use crate::{
 };
 use hosted::HostedTools;
 
-/// The provider `openai-responses`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "openai-responses",

@@ -15,7 +15,6 @@ use crate::dialect::{chat, content, settings};
 use crate::form::FormChoice;
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
-/// The provider `replicate`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "replicate",

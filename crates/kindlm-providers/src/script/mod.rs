@@ -21,7 +21,6 @@ pub(crate) use reply::of as reply_of;
 
 use crate::{Kind, Meta, Registration};
 
-/// The provider `script`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "script",

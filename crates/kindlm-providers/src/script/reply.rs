@@ -42,7 +42,7 @@ pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<R
 }
 
 fn of_object(file: &str, prompt: &Prompt, answer: &Map<String, Value>) -> Result<Reply, String> {
-    // As in promptfoo, an error that counts as false in JavaScript is no error.
+    // promptfoo ignores an `error` that counts as false in JavaScript, such as an empty text.
     if let Some(error) = answer.get("error").filter(|it| is_true(it)) {
         return Err(format!("`{file}`: {}", text(error)));
     }

@@ -18,7 +18,6 @@ use crate::dialect::settings;
 use crate::form::FormChoice;
 use crate::{Codec, HttpRequest, HttpResponse, Kind, Meta, Method, Registration};
 
-/// The provider `vertex`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "vertex",

@@ -20,7 +20,6 @@ use crate::{HeaderValue, HttpRequest, Kind, Meta, Method, Registration};
 #[cfg(feature = "websocket")]
 pub(crate) use ask::ask;
 
-/// The provider `websocket`.
 pub(crate) static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "websocket",
@@ -50,7 +49,8 @@ struct Config {
     /// The message, as a template.
     #[schemars(length(min = 1))]
     message: String,
-    /// A script that reads the first message of the server: an expression of `data`, or a function of it.
+    /// A script that reads the first message of the server: an expression of `data`, or a function of `data`. `data`
+    /// is the parsed message if it is JSON, or else its text.
     #[serde(default)]
     #[schemars(length(min = 1))]
     transform_response: Option<String>,

@@ -209,8 +209,8 @@ pub(crate) enum Noise {
     /// A mean share of 5%, uneven over 100 outputs, measured by asking about each output twice.
     Measured,
     /// Of 100 outputs, 20 have a borderline pass rate. Each watch compares its verdict with the first verdict on the
-    /// output, so an output whose first verdict was rare differs in most watches. The noise is measured as in
-    /// [`Self::Measured`].
+    /// output, so an output whose first verdict was rare differs in most watches. The noise is measured by asking
+    /// about each output twice.
     Verdicts,
 }
 

@@ -91,7 +91,7 @@ fn undefined_kappas_and_intervals_are_reported() {
     near(kappa.standard_error, 0.0);
     let KappaInterval::Perfect(interval) = kappa.interval else { panic!("{kappa:?}") };
     spans(interval, 2.0 * 0.722_467 - 1.0, 1.0);
-    // In the same way, no agreement in ten outputs does not prove perfect disagreement.
+    // No agreement in ten outputs does not prove perfect disagreement either.
     let kappa = table(0, 5, 5, 0).kappa(P95).unwrap();
     near(kappa.value, -1.0);
     let KappaInterval::Opposed(interval) = kappa.interval else { panic!("{kappa:?}") };

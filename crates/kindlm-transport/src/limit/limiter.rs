@@ -231,7 +231,7 @@ impl QueuedCall<'_> {
         }
     }
 
-    /// Returns the provider and the model as one text; empty without a name.
+    /// Returns the provider and the model, as `provider:model`; empty without a name.
     pub fn target(&self) -> String {
         self.limiter.name.clone()
     }

@@ -7,7 +7,8 @@
 
 use std::num::NonZeroU32;
 
-/// The minimum number of answers before the window grows beyond the ceiling. It limits refusals to one in 64.
+/// The minimum number of answers before the window grows beyond the ceiling. This limits the share of refused
+/// requests to about one in 64.
 const CAUTION: f64 = 64.0;
 
 /// The current limit of requests in flight, with the state for its changes.

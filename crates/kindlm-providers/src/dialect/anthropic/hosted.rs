@@ -51,7 +51,7 @@ pub(super) fn betas(tools: &[Map<String, Value>]) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// Reads a block about a tool that Anthropic ran: a call, or the result of an earlier one. Returns false for other
+/// Reads a block about a tool that Anthropic ran: a call, or the result of an earlier call. Returns false for other
 /// blocks. Fails for a call without a name.
 pub(super) fn read(block: &Value, calls: &mut Vec<ToolCall>) -> Result<bool, Malformed> {
     let kind = block["type"].as_str().unwrap_or_default();

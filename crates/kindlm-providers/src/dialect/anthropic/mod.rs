@@ -199,7 +199,8 @@ fn media(media: &Media) -> Result<Value, Refused> {
     Ok(json!({"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}))
 }
 
-/// Returns a raw part. As in promptfoo, a `data:` URL in the `data` of an image becomes its data.
+/// Returns a raw part. promptfoo accepts a `data:` URL in the `data` of an image, so such a URL is replaced by its
+/// data.
 fn raw(value: &Value) -> Value {
     let mut value = value.clone();
     let source = &value["source"];

@@ -175,7 +175,8 @@ pub(crate) fn system(prompt: &Prompt, own: &[String]) -> Result<Option<Value>, P
     Ok((!parts.is_empty()).then(|| json!({"parts": parts})))
 }
 
-/// The forms of parts in this API. As in promptfoo, a raw text in OpenAI's form becomes Google's form.
+/// The forms of parts in this API. promptfoo accepts a raw text in OpenAI's form, so such a text is converted to
+/// Google's form.
 const FORMS: PartForms = PartForms {
     provider: "gemini",
     text: |text| json!({"text": text}),

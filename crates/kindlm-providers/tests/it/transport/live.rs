@@ -1,4 +1,4 @@
-//! Tests of the providers with a codec of websockets, with a server on this machine.
+//! Tests of the providers with a websocket codec, against a server on this machine.
 
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
