@@ -18,7 +18,7 @@ const NO_ANSWER: &str =
 
 /// The vectors with intentionally different results, and the reasons.
 const DIFFERENT: &[(&str, &str)] = &[
-    // Requests.
+    // Differences in requests.
     ("anthropic-req-toolloopempty", ONE_TURN),
     (
         "gemini-req-toolloop",
@@ -35,7 +35,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "http-missing-env-header",
         "a codec sees no environment: it names the variable, and the transport says that it is missing",
     ),
-    // Responses.
+    // Differences in responses.
     ("openai-res-empty", NO_ANSWER),
     ("openai-res-no-choices", NO_ANSWER),
     ("cohere-res-empty", NO_ANSWER),
@@ -57,7 +57,7 @@ const DIFFERENT: &[(&str, &str)] = &[
         "http-res-path-bracket-bad",
         "a path that is none is a problem of the configuration, found before anything is sent",
     ),
-    // Errors.
+    // Differences in errors.
     ("openai-err-409", CONFLICT),
     ("anthropic-err-409", CONFLICT),
     ("gemini-err-409", CONFLICT),

@@ -1,4 +1,4 @@
-//! Regression tests for known faults of the original KindLM, and of earlier versions of the codecs.
+//! Tests of requests and answers that a codec can easily encode or read wrongly.
 
 use kindlm_providers::pricing;
 use kindlm_types::{ActionStatus, Event, ProviderErrorKind as Kind, Usage};
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
 
-/// Regression: the original looked for the retry wait in the body. Vendors send it in a header. The codec only marks
-/// the error as retryable, because the transport reads headers.
+/// Vendors send the wait before a retry in a header, not in the body. The codec only marks the error as retryable,
+/// because the transport reads the header.
 #[test]
 fn a_rate_limit_is_retried_by_its_header() {
     let body = json!({"error": {"message": "slow down", "retry_after": 3}});
@@ -15,7 +15,7 @@ fn a_rate_limit_is_retried_by_its_header() {
     assert_eq!((err.kind, err.retryable, err.retry_after), (Kind::RateLimited, true, None));
 }
 
-/// Regression: a dated name with two known prefixes had no price. An unknown price was 0.
+/// A dated name may begin with several known names, such as `gpt-4o` and `gpt-4o-mini`. The longest name counts.
 #[test]
 fn a_dated_model_has_the_price_of_the_longest_name() {
     for (provider, dated, name) in [
@@ -58,7 +58,7 @@ fn an_unknown_price_is_none_and_a_local_model_costs_nothing() {
     assert_eq!(cost, Some(0.0_f64.to_bits()));
 }
 
-/// Regression: the values of a body template were not escaped.
+/// A value with quotes or line breaks must not break the JSON of a body template.
 #[test]
 fn a_template_escapes_its_values() {
     let codec = codec(
@@ -72,7 +72,7 @@ fn a_template_escapes_its_values() {
     assert_eq!(request.body, json!({"u": said, "all": [{"role": "user", "content": said}]}));
 }
 
-/// Regression: tool results were sent without the ids of their calls.
+/// Without the id of its call, a vendor cannot assign a tool result to the call.
 #[test]
 fn an_answer_of_a_tool_keeps_its_id() {
     let prompt = prompt(json!({"model": "m", "messages": [
@@ -105,7 +105,7 @@ fn reasoning_models_are_asked_as_they_want_it() {
     }
 }
 
-/// Regression: the original did not request structured output.
+/// Every vendor gets the schema of a structured answer, in the place that its API defines.
 #[test]
 fn every_vendor_gets_the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {"score": {"type": "number"}}, "required": ["score"]});
@@ -158,7 +158,7 @@ http      504 server             yes {"error":"no"}
 http      200 malformed_response no  {"error":"no"}
 "#;
 
-/// Regression: errors of a provider lost their kind.
+/// The kind of an error decides whether a request is sent again, and which advice the user gets.
 #[test]
 fn errors_keep_their_kind_and_their_words() {
     for line in ERRORS.trim().lines() {
@@ -276,7 +276,7 @@ fn a_path_that_finds_nothing_is_an_error() {
     assert_eq!(none.text, "");
 }
 
-/// Regression: a space after the brace, as most JSON writers emit it, turned a tool call into text.
+/// Many JSON writers emit a space after the brace. A tool call in this form must not become text.
 #[test]
 fn a_protocol_line_may_have_a_space_after_its_brace() {
     let output = kindlm_providers::command::protocol::parse(
@@ -305,7 +305,7 @@ fn a_missing_v1_is_pointed_out() {
     );
 }
 
-/// Regression: content of a wrong type was read as an empty answer, which passes every `not-contains` check.
+/// Content of a wrong type must not be read as an empty answer, which would pass every `not-contains` check.
 #[test]
 fn content_of_a_wrong_type_is_an_error() {
     let openai = |content: &str| {
@@ -407,8 +407,8 @@ fn a_part_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// Regression: executed code without a result, and code that failed, was a completed action. Generated ids were equal
-/// in two rounds.
+/// Executed code without a result, and code that failed, is not a completed action. Generated ids differ between
+/// rounds.
 #[test]
 fn executed_code_has_the_status_of_its_outcome() {
     let code = json!({"executableCode": {"code": "pay()"}});
@@ -443,7 +443,7 @@ fn executed_code_has_the_status_of_its_outcome() {
     }
 }
 
-/// Regression: a call was skipped if other content was beside it.
+/// A call counts even if other content is beside it in the message.
 #[test]
 fn a_call_beside_other_parts_is_read() {
     let called = |name: &str| json!({"name": name, "arguments": "{}"});
@@ -460,8 +460,7 @@ fn a_call_beside_other_parts_is_read() {
     }
 }
 
-/// Regression: with a `?` in `toolCallsPath`, a list in another format was ignored, and failure marks of calls were not
-/// read.
+/// With a `?` in `toolCallsPath`, the list may be absent, but a list in another format is an error.
 #[test]
 fn calls_of_an_agent_are_read_or_refused() {
     let path = json!({"url": "http://h", "responsePath": "text", "toolCallsPath": "calls?"});
@@ -503,8 +502,8 @@ fn calls_of_an_agent_are_read_or_refused() {
     }
 }
 
-/// Regression: half of a surrogate pair in a good answer was reported as "not JSON", with the advice to check the
-/// address.
+/// An answer with half of a surrogate pair comes from the right address. So the error names the exact reason, not
+/// only that the answer is no JSON.
 #[test]
 fn answers_that_are_not_json_name_the_reason() {
     let answer = r#"{"choices":[{"finish_reason":"stop","message":{"content":"he\ud800llo"}}]}"#;
@@ -521,7 +520,7 @@ fn answers_that_are_not_json_name_the_reason() {
     }
 }
 
-/// Regression: a negative count was read as 0 tokens, and an implausibly large count as real, with an enormous cost.
+/// A negative or implausibly large count is a missing count. As a real count, it would give a wrong cost.
 #[test]
 fn a_count_of_tokens_that_cannot_be_is_none() {
     for (prompt, completion, total, expected) in [

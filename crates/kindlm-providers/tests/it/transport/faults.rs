@@ -153,7 +153,7 @@ async fn an_address_that_is_none_is_found_before_anything_is_sent() {
     }
 }
 
-/// Regression: the original KindLM stopped its timeout when the headers arrived.
+/// The timeout continues after the headers have arrived.
 #[tokio::test]
 async fn weak_point_11_the_timeout_covers_slow_bodies() {
     let timeout = Duration::from_millis(100);
@@ -177,7 +177,7 @@ async fn weak_point_11_the_timeout_covers_slow_bodies() {
     }
 }
 
-/// Regression: the original KindLM reported every network error as `fetch failed`, and did not retry.
+/// A reset and a closed connection are transient errors, so the request is sent again.
 #[tokio::test]
 async fn weak_point_12_network_errors_are_typed_and_retried() {
     let server = server();

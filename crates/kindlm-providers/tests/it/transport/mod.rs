@@ -141,7 +141,7 @@ fn prompt(text: &str) -> Prompt {
     }
 }
 
-/// In-memory files.
+/// Files in memory: pairs of a path and its text.
 struct Memory(&'static [(&'static str, &'static str)]);
 
 impl Files for Memory {

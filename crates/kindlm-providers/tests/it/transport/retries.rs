@@ -55,7 +55,7 @@ async fn an_exhausted_quota_is_not_asked_for_again() {
     assert_eq!((err.attempts, err.retryable, server.count()), (1, false, 1));
 }
 
-/// Regression: the original KindLM looked for `Retry-After` in the JSON body.
+/// `Retry-After` is a header of the response, not a key of its JSON body.
 #[tokio::test]
 async fn weak_point_13_retry_after_is_honoured() {
     for (headers, at_least) in [
