@@ -94,7 +94,7 @@ impl Provider<'_> {
     }
 }
 
-/// Parses a provider id.
+/// Parses a provider id. Returns [`Provider::Unknown`] for an unsupported id.
 pub(super) fn read(id: &str) -> Provider<'_> {
     if id.starts_with("http://") || id.starts_with("https://") {
         return Provider::Http(id);

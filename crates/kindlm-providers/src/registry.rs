@@ -47,7 +47,7 @@ pub enum Kind {
 /// An entry of the registry.
 #[derive(Debug)]
 pub struct Registration {
-    /// The description.
+    /// The description, which the documentation and the help show.
     pub meta: Meta,
     /// The JSON Schema of the provider's configuration.
     pub schema: fn(&mut Definitions) -> Value,

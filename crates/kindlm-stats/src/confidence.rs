@@ -30,7 +30,7 @@ impl Confidence {
     }
 }
 
-/// A confidence interval.
+/// A confidence interval. Both ends belong to the interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Interval {

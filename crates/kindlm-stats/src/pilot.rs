@@ -12,7 +12,7 @@ const STEPS: u32 = 100;
 /// The number of iterations of the estimate. More iterations hardly change the mean and the variance of the rates.
 const ITERATIONS: u32 = 500;
 
-/// A case of the pilot.
+/// The result of one case in the past run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PilotCase<'a> {
     /// The key of the cluster; see [`Difference::cluster`](crate::Difference::cluster).

@@ -103,7 +103,7 @@ impl Goal {
     }
 }
 
-/// The size of a run.
+/// The planned size of a run, with the power that simulations of this size have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Size {

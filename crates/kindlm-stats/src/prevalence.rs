@@ -2,7 +2,7 @@
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
-/// A corrected pass rate.
+/// A pass rate that is corrected for the known errors of a judge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Corrected {

@@ -262,7 +262,7 @@ impl HttpTransport {
         Way { retry: &self.options.retry, waits: &self.options.waits, slots: self.slots.as_ref() }
     }
 
-    /// Returns the options.
+    /// Returns the options with which the transport was created.
     pub fn options(&self) -> &TransportOptions {
         &self.options
     }

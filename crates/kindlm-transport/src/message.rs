@@ -32,7 +32,7 @@ pub enum HeaderValue {
     FromEnv {
         /// The text before the value, such as `Bearer `.
         prefix: &'static str,
-        /// The name of the variable.
+        /// The name of the environment variable.
         variable: String,
     },
 }
@@ -65,11 +65,11 @@ pub struct AwsAuth {
 /// An HTTP request of a codec, with placeholders instead of secrets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HttpRequest {
-    /// The method.
+    /// The method; `POST` by default.
     pub method: Method,
     /// The address. A key in it is a placeholder of `marks`.
     pub url: String,
-    /// The headers, in order.
+    /// The names and values of the headers, in order.
     pub headers: Vec<(String, HeaderValue)>,
     /// The body; `Null` if the request has no body.
     pub body: Value,
@@ -100,9 +100,9 @@ impl HttpRequest {
 /// A unique placeholder in a request for the value of an environment variable. Only the transport knows the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvMark {
-    /// The text of the placeholder.
+    /// The text of the placeholder in the request.
     pub mark: String,
-    /// The name of the variable.
+    /// The name of the environment variable, or [`SIGNATURE`] or [`SIGNATURE_TIMESTAMP`].
     pub variable: String,
 }
 
@@ -114,11 +114,11 @@ pub const SIGNATURE_TIMESTAMP: &str = "signatureTimestamp()";
 /// A complete HTTP response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// The status.
+    /// The HTTP status, such as 200.
     pub status: u16,
     /// The headers with lower-case names, in order.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The whole body, after decompression.
     pub body: Vec<u8>,
 }
 

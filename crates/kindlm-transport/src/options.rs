@@ -24,7 +24,7 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 pub struct TransportOptions {
     /// The look-up of the environment variables in requests.
     pub env: Env,
-    /// The retry policy.
+    /// The rules for retries of a request.
     pub retry: RetryPolicy,
     /// The certificates to trust in addition to the system's, in PEM.
     pub ca_pem: Option<Vec<u8>>,

@@ -22,13 +22,13 @@ use crate::limit::{Permit, QueuedCall};
 pub struct RetryPolicy {
     /// The maximum number of retries of a request.
     pub max_retries: u32,
-    /// The shortest wait.
+    /// The shortest wait before a retry.
     pub min_delay: Duration,
-    /// The upper limit of the first wait.
+    /// The upper limit of the wait before the first retry. Each further retry doubles this limit.
     pub base_delay: Duration,
     /// The longest wait that the provider did not request.
     pub max_delay: Duration,
-    /// The longest requested wait that is accepted.
+    /// The longest wait that a provider may request. A longer wait makes calls fail.
     pub max_retry_after: Duration,
     /// The longest time in which a model may refuse every request before calls fail. A refusal is a rate limit, an
     /// overload, or another retryable error with a requested wait.

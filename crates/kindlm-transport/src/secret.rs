@@ -35,7 +35,7 @@ impl Secrets {
         text
     }
 
-    /// Adds a secret.
+    /// Adds a text that later redactions mask.
     pub(crate) fn add(&mut self, value: &str) {
         self.0.add(value);
     }

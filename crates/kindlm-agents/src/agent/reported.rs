@@ -55,7 +55,7 @@ pub(crate) struct ReportedTurn {
 }
 
 impl Reported {
-    /// Records an event.
+    /// Adds an event, and marks the kind of evidence of the event as seen.
     pub(crate) fn push(&mut self, event: Event) {
         self.seen.insert(event.channel());
         self.events.push(event);

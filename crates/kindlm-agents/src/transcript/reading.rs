@@ -178,7 +178,7 @@ impl Reading {
         self.push(Event::Message { role: Speaker::Assistant, text: text.to_owned() });
     }
 
-    /// Reads a tool call.
+    /// Adds a tool call with its events to the current turn. The call stays open until its result is read.
     pub(super) fn call(&mut self, call: ToolCall) {
         self.open = Some(Open::Called(call.name.clone()));
         self.calls = true;
@@ -226,7 +226,7 @@ impl Reading {
         self.open = Some(Open::Decided);
     }
 
-    /// Records an event.
+    /// Adds an event to the current turn.
     pub(super) fn push(&mut self, event: Event) {
         self.transcript.events.push(event);
         let end = self.transcript.events.len();

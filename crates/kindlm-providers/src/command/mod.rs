@@ -18,7 +18,7 @@ pub(crate) use model::ask;
 
 use crate::{Kind, Meta, Registration};
 
-/// The provider `command`.
+/// The registration of the provider `command`.
 pub static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "command",

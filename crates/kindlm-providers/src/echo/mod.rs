@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Kind, Meta, Registration};
 
-/// The provider `echo`.
+/// The registration of the provider `echo`.
 pub static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "echo",

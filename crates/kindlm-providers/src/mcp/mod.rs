@@ -15,7 +15,7 @@ pub(crate) use client::McpClient;
 
 use crate::{HeaderValue, Kind, Meta, Registration};
 
-/// The provider `mcp`.
+/// The registration of the provider `mcp`.
 pub static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "mcp",

@@ -13,7 +13,7 @@ pub use script::{Answer, Script};
 
 use crate::{Kind, Meta, Registration};
 
-/// The provider `scripted`.
+/// The registration of the provider `scripted`.
 pub static REGISTRATION: Registration = Registration {
     meta: Meta {
         id: "scripted",
@@ -147,7 +147,7 @@ pub struct ScriptedError {
     /// The kind of error; by default the kind that the status implies, or `server`.
     #[serde(default)]
     pub kind: Option<ProviderErrorKind>,
-    /// The HTTP status.
+    /// The HTTP status of the error, from 300 to 599; none by default.
     #[serde(default)]
     #[schemars(range(min = 300, max = 599))]
     pub status: Option<u16>,
