@@ -254,7 +254,11 @@ pub(super) fn path_of(text: &str) -> Option<String> {
     let path = path.trim_start_matches('.').replace("..", ".");
     let is_plain = path.chars().all(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'));
     let is_computed = path.split('.').any(|it| matches!(it, "length" | "at" | ""));
-    (is_plain && !is_computed && (rest.starts_with(['.', '[', '?']))).then_some(path)
+    // The path would divide a quoted key at a dot or a bracket.
+    let mut quoted = rest.split(['\'', '"']).skip(1).step_by(2);
+    let is_divided = quoted.any(|it| it.contains(['.', '[', ']']));
+    let is_path = is_plain && !is_computed && !is_divided && rest.starts_with(['.', '[', '?']);
+    is_path.then_some(path)
 }
 
 /// Returns the name of a header in an expression, `['x-session']` or `.session`; `None` for other code.
@@ -349,6 +353,9 @@ mod tests {
             ("json.choices[0].message.content", Some("choices.0.message.content")),
             ("json['a'].b", Some("a.b")),
             ("json?.a?.[0]", Some("a.0")),
+            ("json['a-b'][\"c\"]", Some("a-b.c")),
+            ("json['a.b']", None),
+            ("json.x[\"a[0]\"].y", None),
             ("json", None),
             ("text", None),
             ("json.items.length", None),
