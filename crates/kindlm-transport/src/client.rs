@@ -148,7 +148,7 @@ impl HttpTransport {
     }
 
     /// Reads a response. Fails if its body exceeds the size limit, stalls, breaks off or cannot be decompressed.
-    async fn read(
+    pub(crate) async fn read(
         &self,
         mut response: reqwest::Response,
         fault: &Fault<'_>,

@@ -8,7 +8,7 @@ use reqwest::header::{
     CONNECTION, HeaderMap, HeaderValue as RawValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
-use reqwest::{Method, Request, Response, StatusCode, Upgraded};
+use reqwest::{Method, Request, StatusCode, Upgraded};
 use serde_json::Value;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -81,7 +81,11 @@ impl HttpTransport {
         let client = self.socket_client(provider)?;
         let response = client.execute(handshake).await.map_err(|err| fault.connection(&err))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Err(refused(provider, response, [&prepared.secrets, secrets]).await);
+            let status = response.status().as_u16();
+            // The status says enough if the body cannot be read or is too large.
+            let body = self.read(response, &fault).await.map(|it| it.body).unwrap_or_default();
+            let text = String::from_utf8_lossy(&body).into_owned();
+            return Err(refused(provider, status, text, [&prepared.secrets, secrets]));
         }
         let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT).map(RawValue::as_bytes);
         if accepted != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
@@ -197,9 +201,7 @@ fn upgrade_headers(own: &HeaderMap, key: &str) -> HeaderMap {
 }
 
 /// Returns the error of a server that answers without a websocket.
-async fn refused(provider: &str, response: Response, secrets: [&Secrets; 2]) -> ProviderError {
-    let status = response.status().as_u16();
-    let text = response.text().await.unwrap_or_default();
+fn refused(provider: &str, status: u16, text: String, secrets: [&Secrets; 2]) -> ProviderError {
     // The whole text is redacted, because redaction would not find a part of a secret after the cut.
     let text = secrets.iter().fold(text, |text, it| it.clean(text));
     let shown: String = text.trim().chars().take(SHOWN).collect();
