@@ -1,4 +1,4 @@
-//! The baseline that drift is measured against.
+//! Loads the baseline that a run is compared with: its outputs for drift, and its pass rates.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ const DRIFT: &str = "drift";
 pub(crate) struct Reference {
     /// The outputs that drift is measured against.
     pub(crate) outputs: Baseline,
-    /// The digest of the outputs; `None` without a baseline.
+    /// The digest of the outputs; `None` without a baseline of this suite.
     pub(crate) digest: Option<Digest>,
     /// The baseline that pass rates are compared with.
     pub(crate) baseline: PassRates,
@@ -32,9 +32,9 @@ pub(crate) enum PassRates {
     /// There is no baseline.
     #[default]
     Absent,
-    /// The default baseline belongs to another suite. The field is the message for the user.
+    /// The baseline belongs to another suite. The field is the message for the user.
     OfOtherSuite(String),
-    /// The baseline with its label.
+    /// The label of the baseline, and the baseline.
     Known(String, Box<kindlm_store::Baseline>),
 }
 
@@ -60,7 +60,7 @@ impl PassRates {
     }
 }
 
-/// Returns a message if a baseline belongs to another suite than that of a run.
+/// Returns a message if the baseline belongs to another suite than the run; `None` if both belong to the same suite.
 ///
 /// If only the projects differ, the message names them.
 pub(crate) fn other_suite(
@@ -85,7 +85,7 @@ pub(crate) fn other_suite(
 ///
 /// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, the reference has
 /// no outputs. If it belongs to another suite, and a check measures drift or the gate `noRegression` is set, a warning
-/// is added to the suite.
+/// is added to the suite. With `quiet`, the warning is also sent as a notice.
 ///
 /// Fails if the baseline cannot be read. With a `label`, it also fails if the baseline does not exist or belongs to
 /// another suite.

@@ -40,7 +40,7 @@ pub enum NotSet {
     NeedsForce(Failure),
     /// The run is incomplete or lacks cases. [`Insist::partial`] accepts such a run.
     NeedsPartial(Failure),
-    /// Another reason.
+    /// Another reason, such as an invalid label or a file that cannot be read.
     Failed(Failure),
 }
 
@@ -67,8 +67,8 @@ impl From<NotSet> for Failure {
 /// Fails if:
 ///
 /// - the label is invalid, or a baseline of another suite has it;
-/// - the run is incomplete or unsuitable, or lacks cases of the baseline that it replaces, and `insist` does not accept
-///   that;
+/// - the run is incomplete, has failed or errored cases, has no case, or lacks cases of the suite or of the replaced
+///   baseline, and `insist` does not accept that;
 /// - a case of the run or the file of the replaced baseline cannot be read, or the new baseline cannot be written.
 ///
 /// A damaged baseline is replaced like a missing baseline, because its cases are unknown.
@@ -164,7 +164,7 @@ fn dropped(before: &Baseline, after: &Baseline) -> Vec<String> {
     before.entries().filter(is_gone).map(|it| format!("`{}`", name(&it.case, &it.model))).collect()
 }
 
-/// Joins the first names, and appends the number of further names.
+/// Joins up to [`NAMED`] names with commas, and appends the number of further names.
 fn named(mut all: Vec<String>) -> String {
     let more = all.len().saturating_sub(NAMED);
     all.truncate(NAMED);

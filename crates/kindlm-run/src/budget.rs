@@ -86,7 +86,8 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Mod
         }
         if is_first {
             let asked = keys::questions(suite, case).into_iter();
-            // Without a named model, a vendor's own embedding model may be asked, which has another price.
+            // Skip embedding questions without a model: a default model of the provider may answer them, and its price
+            // is not the price of this model.
             let is_priced = |it: &Question| match it {
                 Question::Judge(_) => true,
                 Question::Embedding(it) => it.model.is_some(),

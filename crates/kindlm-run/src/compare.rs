@@ -44,7 +44,7 @@ pub fn find(
     of: Option<&SuiteKey>,
 ) -> Result<Side, Failure> {
     let baselines = Baselines::new(place.state());
-    // A label may look like a file name, such as `release-1.2`.
+    // A label may look like a file name, such as `release-1.2`. So only a separator or an existing file makes a path.
     let is_file = named.contains(['/', '\\']) || world.working_dir.join(named).exists();
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
     if named != LAST && !is_file && labels.iter().any(|it| it == named) {
@@ -113,8 +113,9 @@ fn label_of(name: &str) -> Option<&str> {
 
 /// Compares two sides.
 ///
-/// `margin` is a fall of the pass rate, from 0 to 1. The verdict "no regression" needs an interval that excludes this
-/// fall. A significant fall is a regression, even if it is smaller than `margin`.
+/// `margin` is a fall of the pass rate, from 0 to 1; `None` is the default margin of [`CompareOptions`]. The verdict
+/// "no regression" needs an interval that excludes this fall. A significant fall is a regression, even if it is smaller
+/// than `margin`.
 pub fn compare(before: &Side, after: &Side, margin: Option<f64>) -> Comparison {
     let names = (before.name.as_str(), after.name.as_str());
     before.results.compare(&after.results, names, options(margin))
@@ -128,8 +129,8 @@ fn options(margin: Option<f64>) -> CompareOptions {
 
 /// Returns the exit status of a comparison.
 ///
-/// A regression fails. With a `margin` of the user, too little data fails, too. Runs without a comparable case are
-/// invalid input, because the comparison has no result.
+/// A regression fails. If the user gave a margin (`has_margin`), too little data fails, too. Runs without a comparable
+/// case are invalid input, because the comparison has no result.
 pub fn status(comparison: &Comparison, has_margin: bool) -> ExitStatus {
     match comparison.verdict {
         ComparisonVerdict::Regression => ExitStatus::GatesFailed,
@@ -192,8 +193,8 @@ pub(crate) fn measure<Cases: CaseSource>(
 /// in an earlier comparison, because a report does not record the selection of its run. `gates` are the gates of the
 /// report's results.
 ///
-/// A report does not record the margin of a demand. If `knows_margin` is false, a result that only a margin explains
-/// stays.
+/// A report does not record the margin of the gate. So if `knows_margin` is false, a violated gate stays violated if no
+/// `earlier` comparison found a regression: only the unknown margin can explain the violation.
 ///
 /// # Errors
 ///

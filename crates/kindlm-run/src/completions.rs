@@ -21,7 +21,7 @@ const RUNS: usize = 100;
 pub enum Names {
     /// The names of the test cases.
     Tests,
-    /// The tags of the test cases, also with `!` in front.
+    /// The tags of the test cases. If the typed text begins with `!`, each tag has `!` in front.
     Tags,
     /// The ids of the models and agents.
     Models,
@@ -153,7 +153,7 @@ fn named_config(args: impl Iterator<Item = OsString>) -> Option<PathBuf> {
     }
 }
 
-/// Quotes the characters that have a meaning in bash.
+/// Puts a backslash before each character that has a meaning in bash.
 pub fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len());
     for it in text.chars() {

@@ -238,7 +238,7 @@ fn find_report(
     if !Runs::new(place.state()).path(run).is_ok_and(|it| it.exists()) {
         return Ok(Err(format!("the run {run} is not stored here; give `--run` or `--report`")));
     }
-    // A report that is damaged is not a report that is missing.
+    // A stored report that is damaged is an error, because a damaged report is not a missing report.
     saved::find(world, place, Some(run), None).map(Ok)
 }
 

@@ -56,7 +56,7 @@ fn is_dirty(folder: &Path, suite: &[String]) -> Option<bool> {
 /// Returns a `git` command for the repository around a folder. The caller adds the subcommand and its arguments.
 pub(crate) fn command(folder: &Path) -> Command {
     let mut command = Command::new("git");
-    // A repository can name programs that git runs. None of these programs is needed here.
+    // A repository can name programs that git runs. None of these programs is needed here, so switch them off.
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     for it in PLACES {
         command.env_remove(it);

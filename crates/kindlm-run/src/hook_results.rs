@@ -248,7 +248,8 @@ fn grading_result(ran: &ExecutionResult) -> Value {
     })
 }
 
-/// Returns the score of an execution. promptfoo scores each result, also without a score of a check.
+/// Returns the score of an execution, because promptfoo scores each result. If no check has a score, the score is 1 for
+/// an execution that held, and 0 for any other execution.
 fn score(ran: &ExecutionResult) -> f64 {
     weighted_score(&ran.results).unwrap_or_else(|| full_or_zero(ran.outcome.held()))
 }

@@ -47,7 +47,7 @@ pub(crate) fn call(
             stop = interrupts.next() => Err(interrupted(stop)),
         }
     });
-    // A hanging task must not delay the end.
+    // A task that hangs must not delay the end.
     runtime.shutdown_background();
     called
 }
@@ -65,7 +65,7 @@ struct Calls<'a> {
     suite: &'a Suite,
     /// The number of calls of `afterEach` that failed.
     failed: usize,
-    /// True if the user knows that changes of results have no effect.
+    /// True if the notice was sent that changes of results have no effect.
     has_told_changes: bool,
 }
 
@@ -111,7 +111,9 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// Calls a hook. The lines that it prints are notices. All its texts are masked.
+    /// Calls a hook, and returns its JSON value; `null` for any other value.
+    ///
+    /// Each line that the hook prints is a notice. Secrets are masked in notices and errors.
     async fn answer(
         &self,
         hook: &Hook,
@@ -156,7 +158,7 @@ impl Calls<'_> {
     fn note_changes(&mut self, hook: &Hook, context: &Value, returned: &Value) {
         let changes = |key: &str| {
             let new = &returned["result"][key];
-            // As JSON texts, because 1 and 1.0 are the same number in a script.
+            // Compare JSON texts, because 1 and 1.0 are the same number in a script.
             !new.is_null() && ecma::stringify(new) != ecma::stringify(&context["result"][key])
         };
         if self.has_told_changes || !["namedScores", "metadata"].into_iter().any(changes) {

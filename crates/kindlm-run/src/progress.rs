@@ -11,8 +11,8 @@ pub trait Progress: Sync {
     /// Receives an event of the run.
     fn on(&self, event: RunProgress<'_>);
 
-    /// Receives a case that failed or could not be judged. The texts of the case are masked; the texts of events are
-    /// not.
+    /// Receives a case that failed or could not be judged. Secrets are masked in the texts of the case, but not in the
+    /// texts of events.
     fn case_failed(&self, _case: &FailedCase) {}
 
     /// Receives the end of judging one output of a calibration. The flag is true if there is a verdict.

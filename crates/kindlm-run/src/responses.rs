@@ -98,7 +98,7 @@ impl ResponseSource {
 ///
 /// Returns `None` if the provider only has prepared answers.
 ///
-/// Keys are left out, because they do not change an answer.
+/// API keys are left out, because they do not change an answer.
 pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
     let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config) else {
         return None;

@@ -53,7 +53,7 @@ pub struct RunConfig {
     pub pass_rate_min: Option<f64>,
     /// True if a run with a budget may start although a price is unknown.
     pub allow_unpriced: bool,
-    /// The label of the baseline that drift is measured against. The default is `default`.
+    /// The label of the baseline that drift and pass rates are compared with. The default is `default`.
     pub baseline: Option<String>,
     /// True if executions are not stored during the run. Such a run cannot be resumed.
     pub no_journal: bool,
@@ -498,7 +498,7 @@ impl Run {
         };
         let ((done, failure), interrupted) = runtime.block_on(attended);
         drop(progress);
-        // A hanging task must not delay the report.
+        // A task that hangs must not delay the report.
         runtime.shutdown_background();
         if let Some(folder) = self.workspaces.as_ref().and_then(Folders::kept) {
             world.notify(&format!("workspaces kept in {}", folder.display()));

@@ -35,7 +35,7 @@ impl Saved {
     /// Stores the result of `kindlm mutate` beside the report, if the report is in the folder of its run.
     pub(crate) fn keep_mutation(&self, world: &World, result: &MutationReport) {
         let folder = self.path.parent().and_then(Path::file_name);
-        // The user's own folders are not changed.
+        // A report outside the folder of its run is the user's file, so write nothing beside it.
         if folder.is_none_or(|it| it != self.report.run.id.as_str()) {
             return;
         }

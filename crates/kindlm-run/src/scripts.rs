@@ -26,8 +26,8 @@ impl Runner {
         Ok(Arc::new(Self { host: host(world, root)?, only_computes: false }))
     }
 
-    /// Creates a runner for scripts of requests, which only compute. These scripts have no files, no environment
-    /// variables, no network and no permissions.
+    /// Creates a runner for scripts in the requests of clients, which only compute. These scripts have no files, no
+    /// environment variables, no network and no permissions.
     ///
     /// The compiler of the checks has the same rule; this runner does not rely on it.
     pub(crate) fn sandboxed(world: &World) -> Arc<Self> {
@@ -37,7 +37,7 @@ impl Runner {
         Arc::new(Self { host, only_computes: true })
     }
 
-    /// Returns true if the runner is for requests.
+    /// Returns true if the runner refuses scripts that do more than compute in the sandbox.
     pub(crate) fn only_computes(&self) -> bool {
         self.only_computes
     }

@@ -118,7 +118,7 @@ fn digests_in(root: &Path, files: &[PathBuf]) -> Vec<FileDigest> {
     digests
 }
 
-/// Returns all files in a folder. Links, and the folders of git and KindLM, are left out.
+/// Returns all files in and below a folder. Links, and the folders of git and KindLM, are left out.
 fn files_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut open = vec![folder.to_path_buf()];

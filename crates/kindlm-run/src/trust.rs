@@ -118,8 +118,8 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
 
 /// Adds the stored agreement with people to the judges of a suite, for reports.
 ///
-/// A judge without a calibration for its check, its instructions, its settings and each criterion has none. If the
-/// calibrations cannot be read, there is a notice, and the judges stay as they are.
+/// A judge gets no agreement if there is no calibration for its check, its instructions, its settings and all its
+/// criteria. If the calibrations cannot be read, there is a notice, and the judges stay unchanged.
 pub(crate) fn note_calibrations(world: &World, state: &Path, suite: &mut Suite, files: &Folder) {
     match find_calibrations(state, suite, files) {
         Ok(found) => {

@@ -58,7 +58,7 @@ impl WatchedFiles {
         }
     }
 
-    /// Waits until a file is changed, created or removed, and is then stable.
+    /// Waits until a file is changed, created or removed, and is then stable. Returns its path and its new mark.
     pub async fn changed(&self) -> (PathBuf, Mark) {
         loop {
             tokio::time::sleep(EVERY).await;

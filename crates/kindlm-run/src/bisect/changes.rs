@@ -47,7 +47,7 @@ impl SuiteChanges {
 
     /// Leaves out the changes that do not affect the case: with and without them, the digest of the case is the same.
     ///
-    /// Fails if no change affects the case.
+    /// Leaves out no change if a digest cannot be computed. Fails if no change affects the case.
     pub(super) fn relevant(self, world: &World, target: &Target) -> Result<Self, Failure> {
         let purpose = Purpose::look(self.options.allow_programs);
         let digest = |chosen: &BTreeSet<usize>| -> Option<Digest> {
@@ -61,7 +61,7 @@ impl SuiteChanges {
             digest(&alone) == Some(old) && digest(&(&all - &alone)) == Some(new)
         };
         let idle: BTreeSet<usize> = all.iter().copied().filter(has_no_effect).collect();
-        // Changes without an effect of their own may have an effect together.
+        // Changes that have no effect alone may have an effect together. If they have, keep all changes.
         if digest(&idle) != Some(old) {
             return Ok(self);
         }

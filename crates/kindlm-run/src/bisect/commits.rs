@@ -49,6 +49,8 @@ impl Commits {
     }
 
     /// Opens the suite of a commit in a temporary folder. The folder exists as long as the second value.
+    ///
+    /// Fails if the files cannot be written. The inner result fails if the suite cannot be loaded.
     fn project(
         &self,
         world: &World,

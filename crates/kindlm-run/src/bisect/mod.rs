@@ -49,7 +49,7 @@ pub enum Range {
 pub struct BisectConfig {
     /// The test case: its name, a part of the name, a glob, or `/a regular expression/`.
     pub case: String,
-    /// The model; needed if the case runs on several models.
+    /// The id of the model. `None` selects the only model of the case, and fails if the case has several models.
     pub model: Option<String>,
     /// The two versions.
     pub range: Range,
@@ -59,11 +59,12 @@ pub struct BisectConfig {
     /// The pass rate that is bad, above 0 and below `pass`. The default is `fail` in the case's repeat rule `decided`,
     /// or 0.5 without that rule.
     pub fail: Option<f64>,
-    /// The highest probability that the answer is wrong, from 0 to 0.5.
+    /// The highest probability that the answer is wrong, above 0 and below 0.5.
     pub error: f64,
     /// The maximum number of executions; `None` for no limit.
     pub max_executions: Option<u64>,
     /// The budget of all tries together in US dollars. The lower of this budget and the suite's `costMaxUsd` applies.
+    /// With neither of them, there is no limit.
     pub budget_usd: Option<f64>,
     /// True if a search with a budget may start although a price is unknown.
     pub allow_unpriced: bool,

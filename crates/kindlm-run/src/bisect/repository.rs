@@ -82,7 +82,7 @@ impl Repository {
         };
         let folder =
             tempfile::tempdir().map_err(|err| failed(&kindlm_store::describe_io_error(&err)))?;
-        // With an index of its own, git changes neither the index nor the files of the user.
+        // With a separate index file, git changes neither the index nor the files of the user.
         let index = folder.path().join("index").into_os_string();
         let files = format!("--prefix={}/", Checkout::files(folder.path()).display());
         for words in [&["read-tree", &commit.id][..], &["checkout-index", "--all", &files]] {
@@ -124,12 +124,12 @@ impl Checkout {
     }
 }
 
-/// Returns the first characters of a commit's id.
+/// Returns the first 8 characters of a commit's id.
 pub(super) fn short(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }
 
-/// Runs git, and returns its stdout without the last line break; or the first line of stderr, if it fails.
+/// Runs git, and returns its stdout without the last line break. If git fails, the error is the first line of stderr.
 fn run(
     folder: &Path,
     words: &[&str],
@@ -154,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs git with an identity; false if git is missing or fails.
+    /// Runs git with a user name and an email address; false if git is missing or fails.
     fn git(folder: &Path, words: &[&str]) -> bool {
         let own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"];
         let mut command = git::command(folder);

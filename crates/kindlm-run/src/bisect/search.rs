@@ -28,8 +28,8 @@ pub(super) struct FirstBad {
 
 /// Finds the first bad one of `count` candidates with few tries.
 ///
-/// The caller must have found that the state before the first candidate is good, and the last candidate bad. A skipped
-/// candidate is replaced by its nearest neighbour, like in `git bisect skip`.
+/// The caller must have found that the state before the first candidate is good, and the last candidate bad. If a
+/// candidate is skipped, the open candidate nearest to the middle is tried instead.
 pub(super) fn first_bad(
     count: usize,
     attempt: &mut dyn FnMut(usize) -> Result<Verdict, Failure>,
@@ -58,7 +58,7 @@ pub(super) fn first_bad(
 pub(super) struct SmallestBad {
     /// The changes that are bad together.
     pub(super) changes: BTreeSet<usize>,
-    /// True if a part of the set was skipped, so that it may be bad, too.
+    /// True if a subset of `changes` was skipped. The subset may be bad too, so `changes` may not be minimal.
     pub(super) has_skipped: bool,
     /// True if the search was stopped.
     pub(super) is_stopped: bool,

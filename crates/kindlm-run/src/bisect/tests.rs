@@ -31,7 +31,7 @@ fn simulate(good: f64, bad: f64, test: &dyn Fn(&mut Rng, f64) -> (Verdict, u64))
     for _ in 0..ROUNDS {
         let first = random.usize(0..16);
         let mut executions = 0;
-        // `None` is the good end.
+        // `None` is the good commit before the first candidate.
         let mut attempt = |at: Option<usize>| {
             let rate = if at.is_some_and(|it| it >= first) { bad } else { good };
             let (verdict, count) = test(&mut random, rate);
@@ -88,7 +88,7 @@ fn few_answers_are_wrong_although_the_case_is_flaky() {
     assert!(naive.wrong * 2 > answered, "{naive:?}");
 }
 
-/// A folder with a suite, and the notices.
+/// A temporary folder for suites, and the notices of the searches.
 struct Suites {
     folder: tempfile::TempDir,
     notices: Arc<Mutex<Vec<String>>>,

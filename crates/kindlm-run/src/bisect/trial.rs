@@ -59,7 +59,7 @@ pub(super) struct Trials<'a> {
     known: HashMap<Digest, Step>,
     /// The tries, in their order.
     pub(super) steps: Vec<Step>,
-    /// The number of executions.
+    /// The number of executions of all tries.
     pub(super) executions: u64,
     /// The known cost of the executions and their judges, in US dollars.
     spent_usd: f64,

@@ -44,7 +44,7 @@ impl Agreement {
         as_table(&self.judge, &self.checks, labels, &self.corrections, width)
     }
 
-    /// Stores the calibration, and prints notices about outputs that were not judged.
+    /// Stores the calibration, and sends notices about outputs that were not judged.
     ///
     /// Nothing is stored if `save` is false, if no labelled output has a verdict, or if a labelled output was not
     /// judged.
@@ -80,7 +80,7 @@ fn is_complete(findings: &Findings) -> bool {
     findings.errored == 0 && findings.confusion.total() > 0
 }
 
-/// Prints notices about outputs that were not judged, and returns the exit status.
+/// Sends notices about outputs that were not judged, and returns the exit status.
 fn report_unjudged(findings: &Findings, world: &World) -> ExitStatus {
     let obstacles: Vec<Obstacle> = findings.obstacles().collect();
     let [labelled, unlabelled] = [true, false].map(|it| findings.outputs(it));

@@ -24,7 +24,7 @@ pub struct Question {
     pub assertions: Option<Value>,
     /// An entry of the list form of `expect.assert`; `None` without an entry.
     pub check: Option<Value>,
-    /// The minimum score that passes, for `criteria`.
+    /// The minimum score that passes, from 0 to 1, for `criteria`; `None` for the default of the check `judge`.
     pub min_score: Option<f64>,
 }
 

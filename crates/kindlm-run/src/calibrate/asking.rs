@@ -33,7 +33,7 @@ impl Asking<'_> {
         self.ask_with(0, cases, self.budget_usd)
     }
 
-    /// Asks about the output of each case again, after `spent_usd` US dollars of the budget.
+    /// Asks about the output of each case again. `spent_usd` US dollars of the budget are already spent.
     pub(super) fn ask_again<'p>(&self, cases: Vec<&'p Case>, spent_usd: f64) -> Answers<'p> {
         let budget = self.budget_usd.map(|it| (it - spent_usd).max(0.0));
         self.ask_with(SECOND, cases, budget)

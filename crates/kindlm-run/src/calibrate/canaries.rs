@@ -34,7 +34,7 @@ enum Intent {
     /// Ask about these outputs.
     Ask(Box<Sample>),
     /// Report this stored watch, because it is of this run (`is_own`), or because it has an alarm. `count` is the
-    /// number of all watches.
+    /// number of all watches of the calibration.
     Report { watch: Box<Watch>, count: usize, caveat: Option<String>, is_own: bool },
     /// Do not ask, for this reason.
     Refrain(String),
@@ -48,7 +48,7 @@ struct Sample {
 
 /// The settings for asking the judges of a run.
 pub(crate) struct CanaryRun<'a> {
-    /// The models, without the response store.
+    /// The models. They are asked without the response store, because each answer must be new.
     pub(crate) ports: Ports<'a>,
     pub(crate) suite: &'a Suite,
     pub(crate) concurrency: usize,
@@ -93,7 +93,7 @@ impl<'s> Canaries<'s> {
         Ok(Self { store, judges })
     }
 
-    /// Returns the first questions that will be asked.
+    /// Returns the first questions about each canary. Later questions depend on the answers.
     pub(crate) fn questions(&self) -> Vec<JudgeQuestion> {
         let mut questions = Vec::new();
         for judge in &self.judges {

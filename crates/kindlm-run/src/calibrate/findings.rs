@@ -33,9 +33,9 @@ pub(super) struct Findings {
     pub(super) own_noise: Option<OwnNoise>,
     /// The counts by criterion or rule; empty if there is only one criterion or rule.
     pub(super) groups: Vec<(String, Confusion)>,
-    /// The best threshold; `None` if no score of the judge is strictly between 0 and 1.
+    /// The score threshold with the highest kappa; `None` if no score of the judge is strictly between 0 and 1.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
-    /// The kappa of the scores, with linear weights.
+    /// The kappa between labels and scores, with linear weights.
     ///
     /// The field is `None` if no label of an output with a score is strictly between 0 and 1.
     pub(super) weighted: Option<Result<f64, Undefined>>,

@@ -183,7 +183,8 @@ fn correction(it: &Correction) -> Value {
     })
 }
 
-/// Returns the judge's disagreement with itself, with the upper end of the interval of its share.
+/// Returns the judge's disagreement with itself as JSON: the counts, and the upper confidence limit of the share of
+/// different answers. Returns `null` if the judge was asked only once.
 pub(super) fn own_noise(noise: Option<OwnNoise>) -> Value {
     let Some(noise) = noise else { return Value::Null };
     match noise.upper() {

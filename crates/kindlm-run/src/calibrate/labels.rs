@@ -25,19 +25,19 @@ pub struct LabelFile {
     pub(super) labels: Labels,
     /// The path of the file, joined with the working folder.
     pub(super) path: PathBuf,
-    /// The lowest label that counts as a pass.
+    /// The lowest label, from 0 to 1, that counts as a pass.
     pub(super) threshold: f64,
 }
 
 impl LabelFile {
     /// Reads a file of labels: `.csv`, `.tsv`, `.jsonl` or `.ndjson`, relative to the working folder.
     ///
-    /// Prints warnings about unused columns and repeated questions. A label of at least `label_threshold` is a pass.
+    /// Sends warnings about unused columns and repeated questions. A label of at least `label_threshold` is a pass.
     ///
     /// # Errors
     ///
-    /// Fails if the file cannot be read, is too large, is not UTF-8 or has another extension. Also fails if rows are
-    /// malformed or contradict each other, or if no row has a label.
+    /// Fails if the file cannot be read, is larger than 64 MiB, is not UTF-8 or has another extension. Also fails if
+    /// rows are malformed or contradict each other, or if no row has a label.
     pub fn load(world: &World, path: &Path, label_threshold: f64) -> Result<Self, Failure> {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
         let labels = read(&name, &bytes, label_threshold)?;
@@ -77,7 +77,7 @@ pub(super) fn load_source(
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, is too large, is not JSON, or holds no list.
+/// Fails if the file cannot be read, is larger than 64 MiB, is not JSON, or holds no list.
 pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
     let name = path.display();
     let value: Value = serde_json::from_slice(&load(world, path)?).map_err(|err| {

@@ -1,8 +1,8 @@
 //! Calibrates a judge: asks it about outputs that people have labelled, and measures the agreement.
 //!
 //! [`Subject`] is the judge. [`Subject::plan`] turns a [`LabelFile`] into questions. [`Planned::run`] asks the
-//! questions. [`Agreement`] is the result. [`Planned::watch`] asks some questions again later. [`WatchReport`] is its
-//! result, and shows if the judge has changed.
+//! questions. [`Agreement`] is the result. [`Planned::watch`] asks some questions again later. [`WatchReport`] is the
+//! result of a watch, and shows if the judge has changed.
 
 mod agreement;
 mod ask;

@@ -455,7 +455,8 @@ impl Planned<'_> {
         Ok(asked)
     }
 
-    /// Opens a session, and calls `work` to ask the judge. Also returns the secrets, which the caller masks.
+    /// Opens a session, and calls `work` to ask the judge. Also returns the secrets that the caller must mask in the
+    /// answers.
     ///
     /// Fails if a budget cannot be enforced, if a key is missing, or if the session cannot be opened.
     pub(super) fn with_judge<T>(

@@ -221,7 +221,8 @@ fn kappa(confusion: &Confusion, interval: Result<Interval, Undefined>) -> String
     format!("{}, {said} (0 is chance, 1 is perfect)", two(kappa.value))
 }
 
-/// Returns the text about the judge's disagreement with itself: the number of outputs with two different verdicts.
+/// Returns the text about the judge's disagreement with itself: the number of outputs with two different verdicts, and
+/// the upper confidence limit of their share.
 fn own_noise(noise: OwnNoise) -> String {
     match noise.upper() {
         Ok(high) => format!(
@@ -263,7 +264,7 @@ fn two(number: f64) -> String {
     ecma::to_fixed(number, 2)
 }
 
-/// Cuts a text to `room` characters; a cut text ends with an ellipsis.
+/// Cuts a text to at most `room` characters; a cut text ends with an ellipsis.
 fn cut(text: &str, room: usize) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

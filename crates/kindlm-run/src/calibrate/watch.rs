@@ -199,8 +199,8 @@ pub(super) fn draw<C>(
     Ok(cases)
 }
 
-/// Compares new answers with the answers of a calibration. Stores the watch, with the id of its run if the watch has a
-/// run.
+/// Compares new answers with the answers of a calibration, and stores the watch. `run` is the id of the run that the
+/// watch belongs to; `None` for a watch without a run.
 ///
 /// If no output was judged, nothing is stored, and the result has the evidence of the earlier watches.
 pub(super) fn store_watch(

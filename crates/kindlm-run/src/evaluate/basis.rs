@@ -82,7 +82,7 @@ impl<'a> Basis<'a> {
     ///
     /// `judge` is the id of the model for checks that name no judge.
     ///
-    /// Base URLs and keys are left out, because they do not change an answer.
+    /// Base URLs and API keys are left out, because they do not change an answer.
     pub(super) fn new(
         files: &'a Referred<'a>,
         models: &[kindlm_engine::Model],

@@ -51,7 +51,7 @@ pub(super) struct Asking<'a> {
 impl<'a> Asking<'a> {
     /// Creates the judges; `default` is the model for checks that name no model.
     ///
-    /// Without a model that is not an agent, only scripts run.
+    /// Without models, or if all models are agents, only scripts run.
     pub(super) fn new(
         ports: Ports<'a>,
         models: Option<&'a [Model]>,
@@ -124,7 +124,7 @@ fn asks_a_model(check: &Check, execution: &Execution, baseline: Option<&str>) ->
     check.questions(&evidence).iter().any(is_for_model)
 }
 
-/// Returns the number of scripts that the checks run at first.
+/// Returns the number of scripts that the checks run before any question is answered.
 pub(super) fn count_scripts(
     checks: &[Check],
     execution: &Execution,

@@ -23,7 +23,7 @@ pub(super) struct ReadableResults<'w> {
     is_numbered: bool,
     /// The beginning of a line whose end was not received yet.
     line: Vec<u8>,
-    /// The numbers of results by their words, in order of first appearance.
+    /// The number of results for each word, such as `passed`, in order of first appearance.
     counts: Vec<(&'static str, u64)>,
 }
 

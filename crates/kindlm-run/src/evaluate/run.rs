@@ -57,7 +57,7 @@ pub struct EvaluateConfig {
     pub resume: bool,
     /// The file for the summary of all records, relative to the working folder; `None` without such a file.
     pub summary: Option<PathBuf>,
-    /// The number of columns of a terminal: the results are text for people. `None` for JSON lines.
+    /// If set, the results are text for a terminal with this number of columns; `None` for JSON lines.
     ///
     /// The results in `output` are always JSON lines.
     pub columns: Option<usize>,

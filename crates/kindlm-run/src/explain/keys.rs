@@ -42,7 +42,7 @@ impl<'a> Keys<'a> {
     pub(super) fn of(schema: &'a Value) -> Self {
         let mut keys = Self { schema, all: Vec::new() };
         keys.add("", schema, &mut Vec::new());
-        // The alternatives of an object often have the same keys.
+        // The alternatives of an object often have the same keys, so join the keys with the same path.
         let mut merged: IndexMap<String, Key<'a>> = IndexMap::new();
         for key in std::mem::take(&mut keys.all) {
             match merged.entry(key.path.clone()) {

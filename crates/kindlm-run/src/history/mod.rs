@@ -103,6 +103,8 @@ fn suite_info(head: RunHead) -> SuiteInfo {
 }
 
 /// Returns the pattern if a case has exactly this name, or else the name of the only case that matches.
+///
+/// Fails if no case or several cases match.
 fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String, Failure> {
     let mut names = BTreeSet::new();
     for head in heads {
@@ -138,7 +140,7 @@ fn case_name(past: &PastRuns, heads: &[RunHead], pattern: &str) -> Result<String
 }
 
 /// Returns the models of a case, starting with the models of the newest run. If `wanted` is not empty, other models are
-/// left out.
+/// left out. Fails if a wanted model has no result of the case.
 fn models(
     past: &PastRuns,
     heads: &[RunHead],

@@ -40,7 +40,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
         }
     });
     // The totals of a run do not list the cases with stored answers, so a run with stored answers is no new evidence.
-    // A part of the suite has another rate than the whole suite.
+    // A part of the suite may have another rate than the whole suite.
     let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0 && !it.partial);
     let measured = heads.iter().map(|it| (fresh(it), None)).collect();
     let flips = match heads {
@@ -148,7 +148,7 @@ fn series(
     let points = points.collect();
     let since = found.last().map_or(0, |it| it.at).max(last_change(&digests));
     let first = judged.get(since).filter(|_| since > 0).map(|it| it.run.clone());
-    // The results of different runs count as independent, like for the change points.
+    // Both this sum and the change points treat the results of different runs as independent.
     let current = tallies.iter().skip(since).fold(RateCount::default(), |sum, it| RateCount {
         count: sum.count + it.passed(),
         total: sum.total + it.total(),

@@ -10,7 +10,7 @@ use kindlm_wire::v1;
 
 use super::*;
 
-/// A folder with runs, and the notices.
+/// A temporary folder with stored runs, and the notices about them.
 struct Stored {
     folder: tempfile::TempDir,
     notices: Arc<Mutex<Vec<String>>>,

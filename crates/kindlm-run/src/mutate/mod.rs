@@ -33,7 +33,7 @@ const REASONS: usize = 3;
 pub struct MutateConfig {
     /// The run: an id or its beginning, or the file of a report. The default is the newest run of the suite.
     pub run: Option<String>,
-    /// The selected test cases: names, parts of names, or globs; empty for all.
+    /// The selected test cases: parts of names, globs, or regular expressions in slashes; empty for all.
     pub only: Vec<String>,
     /// The ids of the selected operators; empty for all.
     pub operators: Vec<String>,
@@ -42,7 +42,7 @@ pub struct MutateConfig {
     /// The source of the judges' answers. By default, answers are stored, so that a judge is asked once for each
     /// mutant.
     pub responses: Option<ResponseSource>,
-    /// The maximum cost of the judges, in US dollars.
+    /// The maximum cost of the judges, in US dollars; `None` for no limit.
     pub budget_usd: Option<f64>,
     /// The minimum score, from 0 to 1, which replaces `gates.mutationScoreMin`; `None` to keep the gate.
     pub min: Option<f64>,

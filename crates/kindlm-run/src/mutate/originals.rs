@@ -20,7 +20,7 @@ pub(super) struct Originals {
     mutated: Vec<Mutated>,
     /// The index of each execution, by case and model.
     index: HashMap<(String, String), usize>,
-    /// The cases, and parts of cases, that are left out: name, model and reason.
+    /// The cases, and parts of cases, that are left out: name, model (`None` for all models) and reason.
     left_out: Vec<(String, Option<String>, String)>,
 }
 

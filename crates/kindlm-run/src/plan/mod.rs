@@ -15,7 +15,7 @@ pub use text::text;
 /// Below this number of independent cases (clusters), the plan has a remark about its precision.
 const FEW: u64 = 30;
 
-/// Below this fall, the simulation takes seconds to minutes, because it needs many cases.
+/// Below this fall of the pass rate, from 0 to 1, the simulation takes seconds to minutes, because it needs many cases.
 const SLOW_EFFECT: f64 = 0.05;
 
 /// The past runs, and the fall to detect.
@@ -29,13 +29,13 @@ pub struct PlanConfig {
     pub power: f64,
     /// The rate of false alarms, from 0.001 to 0.2.
     pub alpha: f64,
-    /// The numbers of repeats to plan for.
+    /// The numbers of repeats to plan for, each at least 1.
     pub repeats: Vec<u32>,
     /// The way in which the cases fall.
     pub shape: PlanShape,
 }
 
-/// Plans the cases for each number of repeats. Nothing is sent.
+/// Computes how many cases a comparison needs with each number of repeats. Nothing is sent.
 ///
 /// With `of`, the runs must belong to that suite.
 ///

@@ -54,7 +54,7 @@ fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, st
 }
 
 fn model(suite: &Suite, programs: &Programs<'_>, model: &Model) -> Digest {
-    // Keys and rate limits may change before a run is resumed.
+    // API keys and rate limits may change before a run is resumed.
     let provider = suite.providers.get(&model.provider).map(kindlm_providers::without_free);
     let provider = provider.map(Value::Object).unwrap_or_default();
     let mut files = Parts::clone(&programs.named_in(&provider));

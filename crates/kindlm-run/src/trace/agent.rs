@@ -45,7 +45,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 ///
 /// Without this error, the missing actions of the agent would look like good behavior.
 ///
-/// Any other exit code is a result of the program, not a crash.
+/// An exit code that the program chose itself is a result, not a crash.
 pub(super) fn crash(output: &CommandOutput) -> Option<ProviderError> {
     let what = CommandOutput::broken_off(output.exit_code)?;
     Some(error(with_stderr(what, &output.stderr)))

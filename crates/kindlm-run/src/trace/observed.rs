@@ -61,7 +61,7 @@ impl Observations {
                 apart + readings.len()
             ));
         }
-        // A trace that lost all its spans to the filter has nothing to judge.
+        // If the filter removed all spans of a trace, there is nothing to judge.
         readings.retain(|it| it.execution.trace.as_ref().is_some_and(|it| !it.spans.is_empty()));
         for (number, reading) in readings.iter_mut().enumerate() {
             if let Some(lost) = &lost {

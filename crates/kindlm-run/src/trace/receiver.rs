@@ -113,7 +113,7 @@ impl Inbox {
 }
 
 impl Contents {
-    /// Stores a message about rejected data, up to a limit.
+    /// Stores a message about rejected data. Only the first 100 messages are stored.
     fn note(&mut self, words: &str) {
         if self.rejected.len() < 100 {
             self.rejected.push(words.to_owned());
@@ -244,9 +244,8 @@ async fn take(
 
 /// Reads a body, and refuses an oversized body.
 ///
-/// The rest of an oversized body is read and discarded, up to a limit.
-///
-/// A client that is still sending would not read the response.
+/// The rest of an oversized body is read and discarded, up to [`MAX_THROWN_AWAY`] bytes in total, because a client
+/// reads the response only after it has sent the body.
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let mut all = Vec::new();
     let mut size = 0_usize;

@@ -13,22 +13,22 @@ const SUBJECT: [&str; 2] = ["user.id", "enduser.id"];
 /// The start of the names that SDKs give to processes without a name.
 const UNNAMED: &str = "unknown_service";
 
-/// A trace as a record, and what identifies its agent.
+/// A trace as a record, and the identity of its agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceRecord {
     /// The record, in the format of `kindlm evaluate`.
     pub record: Record,
     /// The agent: `gen_ai.agent.name` of the first span that has it, or else `service.name`; `None` without both.
     pub agent: Option<String>,
-    /// The version of the agent: `gen_ai.agent.version`, or else `service.version`.
+    /// The version of the agent: `gen_ai.agent.version`, or else `service.version`; `None` without both.
     pub version: Option<String>,
-    /// The person or account: `user.id` or `enduser.id`.
+    /// The person or account: `user.id` or `enduser.id`; `None` without both.
     pub subject: Option<String>,
     /// The message of the first error of the agent; `None` without errors.
     pub error: Option<String>,
 }
 
-/// Converts the spans of one trace to a record. The conventions are those of traces in suites.
+/// Converts the spans of one trace to a record. The span conventions are the defaults of `trace` in a suite.
 ///
 /// `lost` is the reason why spans of the trace are missing. The record is incomplete then.
 ///
@@ -72,7 +72,7 @@ fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
             _ => None,
         })
     });
-    // An earlier message would be used as the output of the record.
+    // Without this gap, an earlier message in the events would count as the output of the record.
     let lacks_answer = output.is_empty() && Event::last_words(&recorded_events).is_some();
     let gap = lacks_answer.then(|| "the last answer of the model is not recorded".to_owned());
     // In a record, the output is the last message. The last message of a trace may be that of a subagent.
@@ -107,7 +107,7 @@ fn recorded_usage(usage: Usage) -> Option<RecordedUsage> {
     })
 }
 
-/// Returns the first text of these attributes, in the order of the starts of the spans.
+/// Returns the value of the first of these attributes, from the span that started first; `None` if no span has one.
 fn first_attribute(spans: &[OtlpSpan], keys: &[&str]) -> Option<String> {
     let mut spans: Vec<&OtlpSpan> = spans.iter().collect();
     spans.sort_by_key(|it| it.start_ns);
@@ -115,7 +115,7 @@ fn first_attribute(spans: &[OtlpSpan], keys: &[&str]) -> Option<String> {
     spans.into_iter().find_map(text)
 }
 
-/// Returns a text of the process that started the trace.
+/// Returns a resource attribute of the process that started the trace; `None` if it is missing or empty.
 fn resource(spans: &[OtlpSpan], key: &str) -> Option<String> {
     let root = spans.iter().find(|it| it.parent_span_id.is_none());
     let remote = || spans.iter().find(|it| it.parent_is_remote);

@@ -53,7 +53,7 @@ pub struct TraceConfig {
     pub no_journal: bool,
     /// True if a failed soft check fails the execution.
     pub strict: bool,
-    /// The label of the baseline that drift is measured against. The default is `default`.
+    /// The label of the baseline that drift and pass rates are compared with. The default is `default`.
     pub baseline: Option<String>,
     /// True to show only warnings as notices.
     pub quiet: bool,

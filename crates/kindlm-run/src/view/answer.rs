@@ -208,7 +208,7 @@ impl NotServed {
     }
 }
 
-/// Makes the response.
+/// Makes the response; with `is_head`, without a body.
 fn respond(answer: Result<Answer, (StatusCode, String)>, is_head: bool) -> Response<Full<Bytes>> {
     let mut policy = "default-src 'none'; frame-ancestors 'none'".to_owned();
     let (status, body) = match answer {

@@ -88,7 +88,7 @@ impl Served {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Requests a path as the page does.
+    /// Requests a path with the host and the token that the page sends.
     fn get(&self, path: &str) -> (u16, String, Vec<u8>) {
         self.send(&format!("GET {path}"), &[("host", &self.host()), (TOKEN, &self.token)])
     }
