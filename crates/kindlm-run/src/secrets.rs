@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kindlm_engine::{Comparison, Suite};
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
-    AssertionResult, CaseResult, CheckedText, Event, Execution, ExecutionError, ExecutionResult,
-    FinishReason, InputOption, InputRequest, JudgeVote, Judging, Message, Mismatch, Report,
-    ResultEvidence, SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
+    AssertionResult, CaseResult, CheckedText, Completeness, Event, Execution, ExecutionError,
+    ExecutionResult, FinishReason, InputOption, InputRequest, JudgeVote, Judging, Message, Mismatch,
+    Report, ResultEvidence, SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 
@@ -207,9 +207,13 @@ impl Secrets {
         let is_output_masked = self.0.redact_text(&mut execution.output);
         self.value_if_any(&mut execution.output_json);
         execution.tool_calls.iter_mut().for_each(|it| self.call(it));
-        for Turn { user, text, output_json, .. } in &mut execution.turns {
+        let Completeness { unread, gaps, .. } = &mut execution.completeness;
+        self.texts(unread);
+        gaps.iter_mut().for_each(|it| self.text(it));
+        for Turn { user, text, unread, output_json, .. } in &mut execution.turns {
             self.texts(user);
             self.text(text);
+            self.texts(unread);
             self.value_if_any(output_json);
         }
         if let Some(FinishReason::Other(word)) = &mut execution.finish_reason {
@@ -219,6 +223,7 @@ impl Secrets {
             self.text(&mut command.stderr);
         }
         self.map(&mut execution.vars);
+        self.map(&mut execution.test_metadata);
         self.map(&mut execution.metadata);
         self.value_if_any(&mut execution.provider_response);
         execution.recorded_events.iter_mut().for_each(|it| self.event(it));
@@ -455,5 +460,26 @@ mod tests {
         });
         assert_eq!(variables(&config).into_iter().collect::<Vec<_>>(), ["BASE", "K", "T"]);
         assert_eq!(secret_variables(&config).into_iter().collect::<Vec<_>>(), ["K", "T"]);
+    }
+
+    #[test]
+    fn metadata_and_reasons_of_missing_evidence_are_masked() {
+        const KEY: &str = "sk-live-1234567890abcdef";
+        let mut world = World::new("/", Arc::new(|_| Some(KEY.to_owned())));
+        world.variables = vec!["API_KEY".to_owned()];
+        let reason = || format!("its `status` is `{KEY}`");
+        let mut execution = Execution {
+            completeness: Completeness {
+                unread: Some(reason()),
+                gaps: vec![reason()],
+                ..Completeness::default()
+            },
+            test_metadata: Map::from_iter([("owner".to_owned(), KEY.into())]),
+            turns: vec![Turn { unread: Some(reason()), ..Turn::default() }],
+            ..Execution::default()
+        };
+        Secrets::of(&world, &Map::new()).evidence(&mut execution);
+        assert!(!format!("{execution:?}").contains(KEY), "{execution:?}");
+        assert_eq!(execution.completeness.gaps, ["its `status` is `[redacted]`"]);
     }
 }
