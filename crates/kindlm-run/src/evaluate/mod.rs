@@ -248,9 +248,7 @@ impl<'a> Evaluator<'a> {
     /// Returns a record's id with secrets masked; `None` without an id.
     fn shown(&self, id: Option<Value>) -> Option<Value> {
         let mut id = id?;
-        if let Value::String(text) = &mut id {
-            self.secrets.redact_text(text);
-        }
+        self.secrets.redact_value(&mut id);
         Some(id)
     }
 
@@ -344,7 +342,7 @@ impl<'a> Evaluator<'a> {
         self.secrets.redact_results(&mut results);
         let applies = |it: &AssertionResult| !matches!(it.verdict, Verdict::Skipped { .. });
         if !results.iter().any(applies) {
-            self.notes.unchecked(number, line.id.as_ref());
+            self.notes.unchecked(number, self.shown(line.id.clone()).as_ref());
         }
         let threshold = line.threshold.or(self.threshold);
         let mut evaluation =
@@ -638,7 +636,34 @@ fn status(outcome: Outcome, by_provider: impl FnOnce() -> bool) -> ExitStatus {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::World;
+
+    #[test]
+    fn ids_are_masked_in_results_and_warnings() {
+        const KEY: &str = "sk-live-1234567890abcdef";
+        let folder = tempfile::tempdir().unwrap();
+        let env = |name: &str| (name == "API_KEY").then(|| KEY.to_owned());
+        let mut world = World::new(folder.path(), Arc::new(env));
+        world.variables = vec!["API_KEY".to_owned()];
+        let notices = Arc::new(Mutex::new(String::new()));
+        let seen = Arc::clone(&notices);
+        world.notices = Arc::new(move |text| seen.lock().unwrap().push_str(text));
+        for id in [serde_json::json!(KEY), serde_json::json!({"of": [KEY]})] {
+            let record = serde_json::json!({"id": id, "agent_output": "a"}).to_string();
+            let records = Records::Stream(Box::new(io::Cursor::new(record.into_bytes())));
+            let mut results = Vec::new();
+            let config = EvaluateConfig { jsonl: true, ..EvaluateConfig::default() };
+            let outcome = evaluate(&world, None, &config, records, &mut results);
+            assert!(outcome.is_ok(), "{outcome:?}");
+            let results = String::from_utf8(results).unwrap();
+            let shown = format!("{results}{}", notices.lock().unwrap());
+            assert!(shown.contains("nothing was checked in line 1 (id "), "{shown}");
+            assert!(!shown.contains(KEY), "{shown}");
+        }
+    }
 
     #[test]
     fn a_result_is_one_line_for_every_reader() {
