@@ -1,5 +1,6 @@
 //! Writes the compliance documents of a run, and verifies such a document.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -288,17 +289,21 @@ fn rendered(id: &str, report: &AnyReport<'_>, file: Option<String>) -> Result<St
 }
 
 /// Returns the sections that differ. The last section is not compared, because people sign there.
+///
+/// A section that the document repeats differs, even if one of its texts is the expected text.
 fn changed_sections(text: &str, expected: &str) -> Vec<String> {
     let (found, expected) =
         (ComplianceDocument::sections(text), ComplianceDocument::sections(expected));
     let mut differences = Vec::new();
     let signature = expected.len().saturating_sub(1);
-    for (heading, expected) in expected.iter().take(signature) {
+    let mut compared = HashSet::new();
+    for (heading, _) in expected.iter().take(signature).filter(|it| compared.insert(&it.0)) {
         let name = if heading.is_empty() { "the introduction" } else { heading };
-        match found.iter().find(|(it, _)| it == heading) {
-            Some((_, found)) if found == expected => {}
-            Some(_) => differences.push(format!("{name}: is not what the run gives")),
-            None => differences.push(format!("{name}: missing")),
+        let (found, expected) = (texts_of(&found, heading), texts_of(&expected, heading));
+        if found.is_empty() {
+            differences.push(format!("{name}: missing"));
+        } else if found != expected {
+            differences.push(format!("{name}: is not what the run gives"));
         }
     }
     let is_known = |it: &String| expected.iter().any(|(heading, _)| heading == it);
@@ -308,11 +313,31 @@ fn changed_sections(text: &str, expected: &str) -> Vec<String> {
     differences
 }
 
+/// Returns the texts of all sections with this heading.
+fn texts_of<'t>(sections: &[(String, &'t str)], heading: &str) -> Vec<&'t str> {
+    sections.iter().filter(|(it, _)| it == heading).map(|(_, text)| *text).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn repeated_section_differs() {
+        let expected = "# Run\n\n## 1. Results\n\nOne failed.\n\n## 2. Signature\n\n";
+        let differences = |text: &str| changed_sections(text, expected);
+        assert_eq!(differences(&format!("{expected}Signed.\n")), [""; 0]);
+        let added = "## 1. Results\n\nAll passed.\n\n## 2. Signature";
+        let forged = expected.replace("## 2. Signature", added);
+        assert_eq!(differences(&forged), ["1. Results: is not what the run gives"]);
+        let removed = expected.replace("## 1. Results", "Results");
+        assert_eq!(
+            differences(&removed),
+            ["the introduction: is not what the run gives", "1. Results: missing"]
+        );
+    }
 
     #[test]
     fn damaged_report_is_not_a_missing_report() {
