@@ -1,5 +1,6 @@
 //! The digest of the data that a result depends on. An earlier result is reused only if the digest is unchanged.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -116,17 +117,43 @@ impl<'a> Basis<'a> {
 
     /// Returns the digest of one record. Its `rules` must be compiled first, so that the files that they name are read.
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
-        let [expect, assertions] = rules.map(Option::unwrap_or_default);
-        let files = self.files.named_in(&[expect, assertions, &self.setup]);
+        let [expect, assertions] = rules.map(|it| without_escapes(it.unwrap_or_default()));
+        let files = self.files.named_in(&[&expect, &assertions, &self.setup]);
         let head = [self.setup.as_bytes(), files.as_bytes()].map(|it| Digest::of(it).to_string());
         let text = [head[0].as_bytes(), head[1].as_bytes(), record.trim_ascii()].concat();
         Digest::of(text).to_string()
     }
 }
 
+/// Returns a JSON text without the escape sequences that JSON does not need, such as `\u00e9` for `é`.
+///
+/// Many programs escape all characters outside ASCII, so the text would not contain the path of a file.
+fn without_escapes(json: &str) -> Cow<'_, str> {
+    if !json.contains('\\') {
+        return Cow::Borrowed(json);
+    }
+    let value = serde_json::from_str::<Value>(json);
+    value.map_or(Cow::Borrowed(json), |it| Cow::Owned(it.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digest_includes_files_with_escaped_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = |text: &str| {
+            std::fs::write(folder.path().join("é.json"), text).unwrap();
+            let files = Folder::open(folder.path()).unwrap();
+            let referred = Referred::new(&files);
+            referred.read("é.json").unwrap();
+            let expect = r#"{"output": {"schemaFile": "\u00e9.json"}}"#;
+            Basis::new(&referred, &[], None).digest(b"{}", [Some(expect), None])
+        };
+        assert_ne!(digest("{}"), digest("true"));
+        assert_eq!(digest("{}"), digest("{}"));
+    }
 
     #[test]
     fn files_are_found_where_rules_name_them() {
