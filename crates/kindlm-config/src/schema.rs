@@ -262,7 +262,7 @@ fn add_expect(definitions: &mut Map<String, Value>, registry: &Registry) {
 
 /// Moves a schema's definitions into the definitions of the document, and returns the schema.
 ///
-/// The names of the moved definitions get a prefix.
+/// The names of the moved definitions begin with `prefix`.
 fn embed(definitions: &mut Map<String, Value>, prefix: &str, mut schema: Value) -> Value {
     let own = schema.as_object_mut().and_then(|it| it.shift_remove("$defs"));
     rename(&mut schema, prefix);

@@ -113,7 +113,7 @@ impl Scanner<'_> {
         self.stack.last().copied().unwrap_or(Level::Bare(0))
     }
 
-    /// Returns a description of the program that runs the current word as code; `None` if no program does.
+    /// Returns a description of the code that contains the current word; `None` if no second program runs the word.
     fn read_again(&self) -> Option<&'static str> {
         let command = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),

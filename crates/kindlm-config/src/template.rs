@@ -107,9 +107,7 @@ pub fn fill(
     Template::read(template).fill(vars, env)
 }
 
-/// A template that needs only the variables of a test.
-///
-/// The environment variables are filled in.
+/// A template whose environment variables are filled in. Only the variables of a test are left to fill in.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Form {
     /// A plain template, as texts and variables.
@@ -340,7 +338,7 @@ impl Template {
         self
     }
 
-    /// Returns true if the text depends on no variable.
+    /// Returns true for a plain template without placeholders. Its text depends on no variable.
     pub(crate) fn is_fixed(&self) -> bool {
         self.jinja.is_none() && !self.parts.iter().any(|it| matches!(it, Part::Placeholder(..)))
     }
@@ -456,7 +454,7 @@ impl Jinja {
     ///
     /// The template is the whole text or a part of the text. Fails if the template is invalid.
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
-        // The position of the part in the text. JSON escape sequences can make the part differ from the text.
+        // The position of the part in the text; `None` if JSON escape sequences make the part differ from the text.
         let start = text.find(template);
         let read = kindlm_template::read(template).map_err(|fault| Fault {
             range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
@@ -628,7 +626,7 @@ pub(crate) fn look_up(
     }
 }
 
-/// Returns the value of the variable with this name, or else at this path.
+/// Returns the value of the variable with this name, or else the value at this path, such as `order.id`.
 ///
 /// The path starts with the name of a variable. Returns `None` if there is no such value.
 pub(crate) fn value_of<'v>(name: &str, vars: &'v Map<String, Value>) -> Option<&'v Value> {

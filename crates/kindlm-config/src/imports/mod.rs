@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use search::{Language, Search, joined};
 
-/// The maximum number of files in the result of one search.
+/// The maximum number of files in the result of one search. Further files are left out.
 const MOST: usize = 4096;
 /// The files that belong to a program: paths relative to the folder of the config file, with digests of the content.
 pub type Parts = BTreeMap<String, Fingerprint>;
@@ -76,9 +76,9 @@ impl<'a> Programs<'a> {
 
     /// Returns the files that a provider's or agent's config names, and their imports.
     ///
-    /// The configuration names files as `file://path`, under the key `file`, in the script `answerCalls`, and as words of a
-    /// command line under `command` and `args`. The command line runs in the folder `cwd`. Files that cannot be read are left out, because
-    /// the code that uses them reports the error.
+    /// The configuration names files as `file://path`, under the key `file`, in the script `answerCalls`, and as words
+    /// of a command line under `command` and `args`. The command line runs in the folder `cwd`. Files that cannot be
+    /// read are left out, because the code that uses them reports the error.
     pub fn named_in(&self, config: &Value) -> Arc<Parts> {
         let cwd = config.get("cwd").and_then(Value::as_str).unwrap_or_default();
         self.all(|search| search.named_in("", config, cwd)).0

@@ -20,7 +20,7 @@ const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
 /// The extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "cjs", "mjs", "ts", "cts", "mts"];
-/// The extensions of data files, and of programs in other languages.
+/// The extensions of data files and of programs in other languages, by which a quoted text counts as a path.
 const ENDINGS: [&str; 18] = [
     "json", "py", "rb", "sh", "bash", "pl", "php", "jsonl", "csv", "tsv", "txt", "md", "yaml",
     "yml", "toml", "xml", "html", "wasm",

@@ -1,4 +1,4 @@
-//! `defaults.test`: the entries of a test that does not set them itself.
+//! `defaults.test`: entries for all tests that do not set these entries themselves.
 
 use kindlm_source::{Key, Kind, Node, Piece};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ const SUBJECTS: [&str; 5] = ["prompt", "prompts", "command", "agent", "transcrip
 /// The keys of a test whose entries are merged one by one.
 const MERGED: [&str; 3] = ["vars", "metadata", "options"];
 
-/// Returns the default test of a document; `None` without one. It may have errors.
+/// Returns the default test of a document; `None` without one. The default test is not checked yet.
 pub(super) fn of(root: &Node) -> Option<&Node> {
     root.get("defaults")?.get("test")
 }
@@ -22,7 +22,7 @@ pub(super) fn of(root: &Node) -> Option<&Node> {
 /// A default test that is not a mapping has no errors here, because the shape of the document excludes it.
 pub(super) fn report(piece: Piece<'_>, default: &Node, sink: &mut Sink) -> bool {
     let Value::Object(mut value) = default.to_json() else { return false };
-    // These keys are necessary only in a test.
+    // The shape of a test requires these keys, but a default test may omit them.
     value.entry("name").or_insert_with(|| "test".into());
     value.entry("expect").or_insert_with(|| Map::new().into());
     let problems = SHAPES.test.problems(&value.into());
@@ -61,7 +61,8 @@ pub(super) fn merged(test: &Node, default: &Node) -> Node {
         name => !(has_subject && SUBJECTS.contains(&name)),
     };
     let defaults = default.entries().iter().filter(applies);
-    // A variable of the test has either a value or a list of values, whatever it has in the default test.
+    // The test decides whether a variable has a value (`vars`) or a list of values (`matrix`). So remove the other form
+// from the default test.
     let defaults = defaults.filter_map(|(key, value)| match &*key.name {
         "vars" => Some((key.clone(), without(value, test.get("matrix")))),
         "matrix" => {
@@ -100,9 +101,10 @@ fn without(mapping: &Node, other: Option<&Node>) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..mapping.clone() }
 }
 
-/// Returns a mapping with the entries of both mappings. `both` makes the value of a key that both have.
+/// Returns a mapping with the entries of `defaults` and `own`. `both` makes the value of a key that is in both: it gets
+/// the key, the default value and the own value.
 ///
-/// A value that is not a mapping is returned unchanged.
+/// An `own` that is not a mapping is returned unchanged.
 fn combined(
     defaults: &[(Key, Node)],
     own: &Node,

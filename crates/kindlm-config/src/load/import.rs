@@ -25,7 +25,7 @@ pub struct Imported {
 
 /// Translates a promptfoo config into an equivalent `kindlm.yaml`.
 ///
-/// The parameters are the same as for [`load`](super::load).
+/// The parameters have the same meaning as in [`load`](super::load).
 pub fn import(
     name: &str,
     bytes: &[u8],
@@ -48,7 +48,7 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
     let mut imported =
         Imported { yaml: None, diagnostics: loaded.diagnostics, warnings: loaded.warnings };
     match translation {
-        // A file that is not YAML already has an error.
+        // If the file is not YAML, `foreign` returns `None`, and the error of the parser stays.
         None => {
             if let Some(diagnostic) = foreign(name, bytes) {
                 imported.diagnostics = vec![diagnostic];
@@ -77,7 +77,7 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     )
 }
 
-/// Returns true if a text is a suite with the same tests, models, gates and defaults.
+/// Returns true if a text is a suite with the same tests, models, providers, gates and defaults as `expected`.
 fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
     let source = Arc::new(Source::new("kindlm.yaml", yaml));
     let tree = read(&source, 0..yaml.len());
@@ -93,7 +93,7 @@ fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
         let of = |it: &Model| Model { offers: Arc::default(), ..it.clone() };
         suite.models.iter().map(of).collect::<Vec<_>>()
     };
-    // Gates have no other form for a comparison.
+    // Gates cannot be compared directly, so compare their debug output.
     let gates = |suite: &Suite| format!("{:?}", suite.gates);
     tests(own) == tests(expected)
         && models(own) == models(expected)
@@ -160,7 +160,7 @@ impl Imported {
 
 /// Returns the translation in its shortest form. Each way to shorten it counts only if the suite stays the same.
 ///
-/// Fails if even the form without any shortening is another suite.
+/// Fails if the translation cannot be written as YAML, or if the YAML without any shortening is another suite.
 fn shortest(
     translation: &Translation,
     loaded: Loaded,

@@ -60,7 +60,8 @@ const TEST: [&str; 26] = [
     "skip",
 ];
 
-/// The keys that need a calibration of the judges, by their parent. The runs of an inline suite have no calibration.
+/// The keys that need a calibration of the judges, with the path of their parent. The runs of an inline suite have no
+/// calibration.
 const CALIBRATED: [(&[&str], &str); 2] =
     [(&["gates"], "judgeKappaMin"), (&["defaults", "judge"], "canaries")];
 

@@ -1,7 +1,7 @@
 //! Images, sounds and files of prompts.
 //!
-//! The files are read with the suite, each one once. A test has only references, such as `file://cat.png`. It gets the
-//! data when it is executed.
+//! KindLM reads each file once, when it reads the suite. A test has only references, such as `file://cat.png`. The data
+//! replaces a reference when the test is executed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub(super) const MAX_FILE: u64 = 20 * 1024 * 1024;
 /// The maximum size of all files of a suite, in bytes.
 const MAX_ALL: u64 = 512 * 1024 * 1024;
 
-/// The files that prompts use, by their path.
+/// The files that prompts use, by their path, with the sum of their sizes in bytes.
 #[derive(Debug, Default)]
 pub(super) struct MediaFiles {
     files: HashMap<Box<str>, Media>,
@@ -55,8 +55,9 @@ fn problem(message: String, help: &'static str) -> MediaProblem {
 }
 
 impl MediaFiles {
-    /// Reads the file of a reference, unless it was read before, and returns the media. Fails if the file cannot be read, is
-    /// too large, or is of another kind.
+    /// Returns the media of a reference. Reads the file of the reference, unless it was read before.
+    ///
+    /// Fails if the reference is invalid, or if the file cannot be read, is too large, or is of another kind.
     pub(super) fn load(
         &mut self,
         files: &dyn Files,
@@ -83,7 +84,10 @@ impl MediaFiles {
         self.get(kind, reference)
     }
 
-    /// Returns the media of a reference. Fails if [`load`](Self::load) has not read its file, or if the reference is invalid.
+    /// Returns the media of a reference. Reads no file.
+///
+/// Fails if [`load`](Self::load) has not read the file, if the reference is invalid, or if the media is of another
+/// kind.
     pub(super) fn get(&self, kind: MediaKind, reference: &str) -> Result<Media, MediaProblem> {
         let reference = reference.trim();
         let media = if let Some(path) = path_of(reference) {
@@ -114,8 +118,10 @@ impl MediaFiles {
         Ok(media.renamed(kind, &name))
     }
 
-    /// Returns the variables for raw parts and chats, as promptfoo inserts them: an image as a `data:` URL, and other
-    /// media as their data in Base64. The variables are borrowed if none of them is one of the files.
+    /// Returns the variables for raw parts and chats, with data in place of the names of files. As in promptfoo, an
+    /// image becomes a `data:` URL, and other media become Base64.
+    ///
+    /// The variables are borrowed if none of them names one of the files.
     pub(super) fn inserted<'v>(&self, vars: &'v Map<String, Value>) -> Cow<'v, Map<String, Value>> {
         if !self.has_any(vars) {
             return Cow::Borrowed(vars);
@@ -132,7 +138,7 @@ impl MediaFiles {
         Cow::Owned(each.collect())
     }
 
-    /// Returns true if a variable is one of the files.
+    /// Returns true if a variable names one of the files.
     fn has_any(&self, vars: &Map<String, Value>) -> bool {
         let is_file = |it: &Value| {
             it.as_str().and_then(variable_path).is_some_and(|it| self.files.contains_key(it))
@@ -154,7 +160,7 @@ pub(super) fn variable_path(text: &str) -> Option<&str> {
     media_type_of(path).filter(is_media).map(|_| path)
 }
 
-/// Returns the kind of a media type. A video is a file.
+/// Returns the kind of a media type, such as `image/png`. All types except images and sounds are files.
 fn kind_of(media_type: &str) -> MediaKind {
     match media_type.split('/').next() {
         Some("image") => MediaKind::Image,

@@ -62,7 +62,7 @@ pub struct Sources<'a> {
     pub env: &'a dyn Fn(&str) -> Option<String>,
     /// The runner of programs that generate parts of a promptfoo config, such as prompts, tests and variables.
     pub scripts: Arc<RunScript>,
-    /// The runner of scripts that read the tests of a promptfoo config from the network; `None` if it must not.
+    /// The runner of scripts that read the tests of a promptfoo config from the network; `None` forbids the network.
     pub network: Option<Arc<RunScript>>,
     /// The compiler of the scripts of checks. If `None`, syntax errors in scripts are found only when they run.
     pub compile_script: Option<Arc<CompileScript>>,
@@ -79,8 +79,9 @@ pub struct Sources<'a> {
     /// The suite with the providers and models of an inline suite; `None` for the suite of a trusted user.
     ///
     /// An inline suite comes from a sender who is not trusted. It names models of this suite by their ids. It cannot
-    /// have providers, agents, commands, workspaces, files, reports, or scripts with permissions. The caller passes
-    /// [`files`](Self::files) and an [`env`](Self::env) without content, as these are not restricted further.
+    /// have providers, agents, commands, workspaces, files, reports, or scripts with permissions. The caller must pass
+    /// empty [`files`](Self::files) and an empty [`env`](Self::env), because an inline suite can use all that they
+    /// offer.
     pub inline: Option<&'a Suite>,
 }
 
@@ -158,11 +159,11 @@ struct Translation {
     /// The promptfoo config, with its secrets replaced by asterisks.
     source: Arc<Source>,
     root: Node,
-    /// The variables that checks use and that their test does not have.
+    /// The variables that a check uses, but that its test does not have.
     missing: Vec<Missing>,
 }
 
-/// Reads a config file. Also returns the translation of a promptfoo config. Fails like [`parse`].
+/// Reads a config file. Also returns the translation of a promptfoo config. Fails for the same reasons as [`parse`].
 fn read_all(
     name: &str,
     bytes: &[u8],
@@ -222,7 +223,7 @@ fn load_tree(
     };
     let piece = Piece { source, root, prefix: "" };
     let checked = check(piece, &around, &mut sink);
-    // Without a valid default test, each test would have false errors.
+    // With an invalid default test, each test would have false errors.
     let Some(checked) = checked.filter(|it| !is_faulty && !it.is_faulty("/defaults/test")) else {
         return (loaded(source, sink, None), Vec::new());
     };

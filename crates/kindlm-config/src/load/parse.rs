@@ -23,7 +23,7 @@ pub(super) struct Parsed {
 /// Parses the text of a config file.
 ///
 /// A promptfoo config in JavaScript or TypeScript is run, and its value is parsed as JSON. Fails if the file is too
-/// large, is not UTF-8 text, or is a program that cannot be run.
+/// large or is not UTF-8 text. A program also fails if it cannot be run, or if its value is not a supported config.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],
@@ -53,8 +53,8 @@ pub(super) fn parse(
 
 /// Returns the value of a config file that is a program, as JSON; `None` for any other file.
 ///
-/// Messages show places in this JSON, because a program has no places for its values. Fails for an inline suite, and if
-/// the program cannot be evaluated.
+/// Messages show places in this JSON, because a program has no places for its values. Fails for an inline suite, if the
+/// program cannot be evaluated, and if its value is no object, has functions or reads the environment.
 fn evaluated(
     name: &str,
     source: &Arc<Source>,

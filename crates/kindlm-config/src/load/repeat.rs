@@ -8,7 +8,8 @@ use kindlm_types::MemberPart;
 use super::sink::Sink;
 use crate::written::{EarlyEntry, RepeatEntry, UntilEntry};
 
-/// The highest acceptable share of undecided cases among cases whose true pass rate is `pass` or `fail`.
+/// The highest acceptable share of undecided cases, from 0 to 1, if the true pass rate of all cases is `pass` or
+/// `fail`.
 const UNDECIDED: f64 = 0.1;
 
 /// The highest `max` that the schema allows, and that the help suggests.
@@ -112,7 +113,7 @@ fn advice(test: &Sprt, max: u32) -> String {
     lower.into_iter().find_map(fits).unwrap_or(enough)
 }
 
-/// Formats a share in percent, without decimals if it is at least 10%.
+/// Formats a share, from 0 to 1, in percent: with one decimal below 10%, and without decimals from 10%.
 fn percent(share: f64) -> String {
     let digits = u8::from(share < 0.1);
     let text = kindlm_types::ecma::to_fixed(share * 100.0, digits);

@@ -12,7 +12,7 @@ use serde_json::Value;
 pub(super) const OUTSIDE_HELP: &str =
     "only files below that folder are read, unless `--allow-outside` is given";
 
-/// The errors and warnings of all passes. Each pass passes the sink to the next pass.
+/// The errors and warnings of all passes. Each pass gives the sink to the next pass.
 #[derive(Debug, Default)]
 pub(super) struct Sink {
     pub(super) errors: Vec<Diagnostic>,
@@ -30,7 +30,7 @@ impl Sink {
         Self { errors, ..Self::default() }
     }
 
-    /// Adds a problem, unless it is a duplicate or the list is full.
+    /// Adds a problem, unless it is a duplicate, or its list already has [`MAX_DIAGNOSTICS`] problems.
     pub(super) fn push(&mut self, diagnostic: Diagnostic) {
         self.count += 1;
         let place = Arc::as_ptr(&diagnostic.source) as usize;
@@ -50,7 +50,7 @@ impl Sink {
         (self.errors.len(), self.warnings.len())
     }
 
-    /// Adds a description to the places of the problems after these numbers of errors and of warnings.
+    /// Adds a text to the labels of all problems after the first `errors` errors and the first `warnings` warnings.
     pub(super) fn label_from(&mut self, (errors, warnings): (usize, usize), label: &str) {
         let later = self.errors.iter_mut().skip(errors);
         for it in later.chain(self.warnings.iter_mut().skip(warnings)) {
@@ -68,7 +68,7 @@ impl Sink {
         }
     }
 
-    /// Deserializes a value that has passed its schema.
+    /// Deserializes a value that is valid by its schema.
     ///
     /// A failure is a bug of KindLM. It is reported as an error, and the result is `None`.
     pub(super) fn read<T: DeserializeOwned>(

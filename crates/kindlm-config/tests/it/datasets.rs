@@ -112,7 +112,7 @@ fn problems_are_shown_in_the_dataset() {
     assert_snapshot!(said(&suite_with(tests, &files)));
 }
 
-/// Loads [`GOOD`] with a default test, and the tests of `cases.jsonl`.
+/// Loads [`GOOD`] with a default test, the tests of `cases.jsonl` and the test `c`.
 fn with_default_test(default: &str) -> Loaded {
     let start = GOOD.find("tests:").unwrap();
     let text = format!(
@@ -149,9 +149,8 @@ fn invalid_default_test_is_the_only_error() {
     }
 }
 
-/// The dataset has more rows than the pool keeps compiled.
-///
-/// The other rows are compiled again from text, without reading files.
+/// The pool keeps only some of the rows of this dataset compiled. It compiles the other rows again from their text,
+/// without reading files.
 #[test]
 fn rows_that_have_nothing_in_common_are_still_whole() {
     let row = |it: usize| {

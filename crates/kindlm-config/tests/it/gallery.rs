@@ -68,7 +68,7 @@ gallery! {
     an_infinite_number: "vars: { name: Ada }" => "vars: { name: .inf }";
 }
 
-/// A suite in which prompts are optional must not lose the tests that name a prompt.
+/// An unknown prompt of a test is an error, even if the suite needs no prompts.
 #[test]
 fn a_prompt_of_a_suite_without_prompts() {
     const TOP: &str = "kindlm: 1\nproject: p\nsuite: { name: s }\nproviders: { scripted: { replies: [{ text: hi }] } }\n\

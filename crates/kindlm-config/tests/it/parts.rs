@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::memory::{Memory, brief, load_with};
 
-/// A suite with a prompt and a test that are replaced.
+/// Returns a suite with a prompt that has this content, and with a test that has these variables.
 fn suite(content: &str, vars: &str) -> String {
     format!(
         r"
@@ -45,7 +45,7 @@ fn messages(suite: &Suite) -> Vec<Message> {
     }
 }
 
-/// Returns the body of the request that a codec sends for the first test.
+/// Returns the body of the request that the codec of a provider makes for the first test.
 fn request(provider: &str, suite: &Suite) -> Value {
     let registration = REGISTRY.iter().find(|it| it.meta.id == provider).unwrap();
     let Kind::Http(open) = registration.kind else { panic!("{provider}") };
@@ -167,7 +167,7 @@ fn promptfoo(prompt: &str, provider: &str, vars: &str) -> Loaded {
 
 #[test]
 fn promptfoo_chats_are_sent_as_promptfoo_sends_them() {
-    // promptfoo passes the messages of a chat on as they are, after it filled in the variables.
+    // promptfoo fills in the variables of a chat, and then sends its messages unchanged.
     let chat = r#"[{"role": "user", "content": [{"type": "text", "text": "{{q}}"}, {"type": "image_url", "image_url": {"url": "URL", "detail": "low"}}]}]"#;
     for (url, prompt) in
         [("{{photo}}", chat.to_owned()), ("{{photo}}", chat.replace("\"{{q}}\"", "{{ q | dump }}"))]

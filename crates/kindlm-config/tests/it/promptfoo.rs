@@ -5,7 +5,7 @@ use kindlm_config::{import, render};
 
 use crate::memory::{Memory, load_text, said};
 
-/// Returns the `kindlm.yaml` of a config, with all problems before it.
+/// Returns all problems of a config, and then its `kindlm.yaml`, or `(nothing)` without one.
 fn imported(config: &str, files: &Memory) -> String {
     let env = |name: &str| (name == "REGION").then(|| "eu".to_owned());
     let imported = import("promptfooconfig.yaml", config.as_bytes(), files, &env);

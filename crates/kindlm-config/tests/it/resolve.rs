@@ -577,6 +577,6 @@ fn checks_have_the_places_at_which_they_are_written() {
     let expected =
         [own("/latency", Some(12)), own("/assert/0", Some(14)), own("/assert/1", Some(16))];
     assert_eq!(places(0), expected);
-    // The place of a test on one line is enough.
+    // Checks on the line of their test have no place of their own.
     assert_eq!(places(1), [own("/latency", None)]);
 }

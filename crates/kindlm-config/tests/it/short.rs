@@ -5,7 +5,7 @@ use kindlm_engine::Subject;
 
 use crate::memory::{Memory, load_with, said};
 
-/// A suite with these blocks. Its tests have no checks.
+/// Returns a suite with these blocks.
 fn suite(blocks: &str) -> String {
     format!("kindlm: 1\nproject: p\nsuite: {{ name: s }}\n{blocks}\n")
 }

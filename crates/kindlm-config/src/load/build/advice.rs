@@ -46,7 +46,7 @@ pub(super) fn asks_judge(checks: &[Check], vars: &Map<String, Value>) -> bool {
 }
 
 impl Builder<'_> {
-    /// Records a test in which one model is both a judge and tested.
+    /// Records a test in which a tested model is also a judge.
     pub(super) fn note_self_judged(
         &mut self,
         piece: Piece<'_>,

@@ -137,8 +137,8 @@ impl More {
 }
 
 impl Compiler {
-    /// Stores the setup with all compiled files, and the files of prompts. [`build`](super::build) calls this function after
-    /// the last test.
+    /// Stores the setup with all compiled files, and the files of prompts. [`build`](super::build) calls this function
+    /// after the last test.
     pub(super) fn close(&self, setup: Setup<'_>, media: MediaFiles) {
         // A second call has no effect.
         let _ = self.setup.set(setup.without_files());

@@ -17,7 +17,7 @@ impl Builder<'_> {
         else {
             return;
         };
-        // A template that cannot be rendered is reported with its variables.
+        // The check of the variables reports a template that cannot be rendered.
         let inserted = self.base.media.inserted(vars);
         let Ok(text) = form.fill(&inserted) else { return };
         let (why, help) = match read_chat(&text) {

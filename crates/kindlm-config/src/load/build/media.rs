@@ -26,7 +26,7 @@ impl Builder<'_> {
             let (PartKind::Media(kind), false) = (part.kind, part.template.is_fixed()) else {
                 continue;
             };
-            // A template that cannot be rendered is reported with its variables.
+            // The check of the variables reports a template that cannot be rendered.
             let form = part.template.form(self.base.around.env, None);
             let Some(reference) = form.ok().and_then(|it| it.fill(vars).ok()) else { continue };
             let loaded = self.base.media.load(self.base.around.files, kind, &reference);

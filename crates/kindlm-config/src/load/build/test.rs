@@ -417,7 +417,7 @@ struct Deciding<'a> {
     scripts: &'a [&'a str],
     calls_as_output: Option<CallForm>,
     compared: Option<&'a Comparison>,
-    /// The history, and the variable of the output.
+    /// The name of the history, and the name of the variable that stores the output.
     history: [Option<&'a str>; 2],
     more: Option<&'a More>,
 }

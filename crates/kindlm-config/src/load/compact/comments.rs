@@ -12,7 +12,7 @@ use super::original::Original;
 pub(in crate::load) struct Comments {
     /// The comments at the beginning of the file.
     pub(super) head: Vec<String>,
-    /// The comments at its end.
+    /// The comments at the end of the file.
     pub(super) tail: Vec<String>,
     /// The comments before the entries of the document, by their key.
     keys: HashMap<String, Vec<String>>,
@@ -23,7 +23,8 @@ pub(in crate::load) struct Comments {
 }
 
 impl Comments {
-    /// Returns the comments of a config, at the parts of the suite that are made from the parts below them.
+    /// Collects the comments of a config. A comment belongs to the part of the suite that is made from the config's
+    /// entry below the comment.
     pub(in crate::load) fn of(original: &Original<'_>) -> Self {
         let mut comments = Self::default();
         let text = original.source.text();
@@ -39,10 +40,10 @@ impl Comments {
             end += line.len();
             let line = line.trim_end();
             let comment = comment_in(line, begin, &texts);
-            // The schema of promptfoo does not describe the suite.
+            // Leave out the comment that names promptfoo's schema, because the schema does not describe the suite.
             let written = comment.and_then(|it| line.get(it..));
             let written = written.filter(|it| !it.contains("$schema="));
-            // A setting that was made a comment may have a key in it.
+            // A setting that was commented out may contain an API key.
             open.extend(written.map(|it| kindlm_redact::mask_keys(it).into_owned()));
             let content = line.get(..comment.unwrap_or(line.len())).unwrap_or_default();
             let Some(at) = content.find(|it: char| !it.is_whitespace() && it != '-') else {
@@ -59,7 +60,7 @@ impl Comments {
         comments
     }
 
-    /// Adds the comments of the part of the config at an offset.
+    /// Adds comments to the part of the suite that is made from this offset of the config.
     fn add(&mut self, original: &Original<'_>, root: &Node, at: usize, lines: Vec<String>) {
         self.all.extend(lines.iter().cloned());
         let begins = |span: Span| span.start as usize <= at;
@@ -88,7 +89,10 @@ impl Comments {
         self.keys.get(key).cloned().unwrap_or_default()
     }
 
-    /// Returns the comments before an entry with this name. A test with several prompts or variants has those of the first.
+    /// Returns the comments before an entry with this name.
+    ///
+    /// A test with several prompts or variants is split into several tests. Its comments are those of the first of
+    /// them.
     pub(super) fn of_name(&self, key: &str, name: &str) -> Vec<String> {
         let is_part = |it: &str| match it.strip_prefix(name) {
             Some(rest) => rest.is_empty() || rest.starts_with(" · ") || rest == ", variant 1",
@@ -112,7 +116,7 @@ impl Comments {
         name.map(|it| self.of_name(key, it)).unwrap_or_default()
     }
 
-    /// Returns the comments whose part is not in a text.
+    /// Returns the comments that are not lines of a text.
     pub(super) fn lost_in<'c>(&'c self, written: &'c str) -> impl Iterator<Item = &'c String> {
         let is_lost = |comment: &&String| !written.lines().any(|it| it.trim_start() == **comment);
         self.all.iter().filter(is_lost)
@@ -168,7 +172,9 @@ fn collect_texts(node: &Node, texts: &mut Vec<Span>) {
     }
 }
 
-/// Returns the place of the comment in a line, which begins at an offset. A `#` in a text begins no comment.
+/// Returns the position of the comment in a line; `None` without a comment. `begin` is the offset of the line.
+///
+/// A `#` in one of the `texts` begins no comment.
 fn comment_in(line: &str, begin: usize, texts: &[Span]) -> Option<usize> {
     line.match_indices('#').map(|(at, _)| at).find(|at| {
         let is_apart = line.get(..*at).is_some_and(|it| it.is_empty() || it.ends_with([' ', '\t']));

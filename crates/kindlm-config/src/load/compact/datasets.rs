@@ -16,8 +16,9 @@ struct Group {
     tests: Vec<Value>,
 }
 
-/// Returns the suite with the names of test files in place of their tests, and a default test with what all tests add
-/// to them. Returns `None` if there are no such files, or if their tests have other differences.
+/// Returns the suite with the names of test files in place of their tests. A default test has the entries that the
+/// config adds to these tests. Returns `None` if there are no such files, or if no default test can have all these
+/// entries.
 pub(in crate::load) fn with_datasets(
     root: &Value,
     original: &Original<'_>,
@@ -112,7 +113,8 @@ fn difference(test: &Map<String, Value>, own: &Map<String, Value>) -> Option<Map
     Some(rest)
 }
 
-/// Returns a test of the config without the entries of the default test. Returns `None` if it lacks one of them.
+/// Returns a test of the config without the entries of the default test. Returns `None` if the test lacks one of these
+/// entries.
 fn without_default(
     test: &Map<String, Value>,
     default: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Names the model that grades once, and in the short form.
+//! Names the grading model of a suite only once, and in the short form `provider:model`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ const JUDGED: [&str; 12] = [
     "select-best",
 ];
 
-/// The number of checks with one judge from which it becomes the default judge.
+/// The lowest number of checks with the same judge that makes this judge the default judge.
 const SEVERAL: usize = 2;
 
 /// Writes models that only grade as `provider:model`, and makes the most frequent judge the default.
@@ -120,7 +120,7 @@ fn shorten(root: &mut Value, known: &Providers) {
     });
 }
 
-/// Returns the short form of a model that only grades, if it is asked in the same way without its entry.
+/// Returns the short form of a model that only grades; `None` if its entry under `models` changes the requests.
 fn short_judge(root: &Value, model: &Value, known: &Providers) -> Option<String> {
     let entry = model.as_object()?;
     let (provider, name) = (entry.get("provider")?.as_str()?, entry.get("model")?.as_str()?);
@@ -128,7 +128,8 @@ fn short_judge(root: &Value, model: &Value, known: &Providers) -> Option<String>
         return None;
     }
     let params = entry.get("params").and_then(Value::as_object);
-    // Judges are asked with temperature 0, and reasoning models with a limit of tokens that is higher than the default.
+    // These parameters change no request to a judge. The temperature of a judge is 0, and a reasoning model gets a
+    // higher limit of tokens than the default.
     let is_usual = |(key, value): (&String, &Value)| match key.as_str() {
         "temperature" => true,
         "omitDefaults" => reasons(name) || *value == false,

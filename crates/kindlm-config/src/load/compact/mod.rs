@@ -50,7 +50,7 @@ fn merged_prompts(tests: Vec<Value>) -> Vec<Value> {
     merged
 }
 
-/// The gates that have these thresholds without being written.
+/// The gates that a suite also has if it does not write them. Their usual threshold is 0.
 const USUAL_GATES: [&str; 3] = ["schemaFailuresMax", "piiFailuresMax", "keywordFailuresMax"];
 
 /// The keys for the subject of a test.
@@ -80,7 +80,7 @@ pub(super) fn with_default_test(mut root: Value) -> Value {
     root
 }
 
-/// Adds the default test to a suite. The defaults stand before the tests.
+/// Adds the default test to a suite. The block `defaults` stands before `tests`.
 fn insert_default_test(document: &mut Map<String, Value>, default: Map<String, Value>) {
     if default.is_empty() {
         return;
@@ -92,7 +92,7 @@ fn insert_default_test(document: &mut Map<String, Value>, default: Map<String, V
     document.shift_insert(at, "defaults".to_owned(), defaults.into());
 }
 
-/// Removes gates with the usual thresholds.
+/// Removes the gates of [`USUAL_GATES`] whose threshold is 0.
 pub(in crate::load) fn without_usual_gates(mut root: Value) -> Value {
     if let Some(gates) = root.get_mut("gates").and_then(Value::as_object_mut) {
         gates
@@ -112,7 +112,7 @@ fn move_usual(
         let Some((key, value)) = entry_of(keys, test) else { return };
         *counts.entry((key, value.to_string())).or_default() += 1;
     }
-    // Of several values, the first in the file counts, so that the result is always the same.
+    // If several values are equally frequent, take the first in the file, so that the result is always the same.
     let most = counts.values().copied().max().unwrap_or_default();
     let frequent = tests.iter().find_map(|test| {
         let (key, value) = entry_of(keys, test)?;
@@ -131,7 +131,7 @@ fn entry_of<'t>(keys: &[&'t str], test: &'t Map<String, Value>) -> Option<(&'t s
     keys.iter().find_map(|key| Some((*key, test.get(*key)?)))
 }
 
-/// Moves an entry to the default test, if all tests have the same.
+/// Moves an entry to the default test, if all tests have this key with the same value.
 fn move_common(key: &str, tests: &mut [&mut Map<String, Value>], default: &mut Map<String, Value>) {
     let Some(value) = tests.first().and_then(|it| it.get(key)).cloned() else { return };
     if tests.iter().all(|it| it.get(key) == Some(&value)) {
@@ -142,7 +142,7 @@ fn move_common(key: &str, tests: &mut [&mut Map<String, Value>], default: &mut M
     }
 }
 
-/// Moves the first variables of all tests to the default test, as far as all tests have the same.
+/// Moves the leading variables that all tests have in common, with the same values, to the default test.
 fn move_vars(tests: &mut [&mut Map<String, Value>], default: &mut Map<String, Value>) {
     let mut common = Map::new();
     while let Some((name, value)) = first_var(tests.first()) {
@@ -171,7 +171,7 @@ fn first_var(test: Option<&&mut Map<String, Value>>) -> Option<(String, Value)> 
     Some((name.clone(), value.clone()))
 }
 
-/// Moves the first checks of all tests to the default test, as far as all tests have the same.
+/// Moves the leading checks that all tests have in common to the default test.
 fn move_expect(tests: &mut [&mut Map<String, Value>], default: &mut Map<String, Value>) {
     move_common("expect", tests, default);
     let lists = |test: &&mut Map<String, Value>| {
@@ -183,7 +183,7 @@ fn move_expect(tests: &mut [&mut Map<String, Value>], default: &mut Map<String, 
     let first = all.first().map_or(&[][..], Vec::as_slice);
     let shared = |it: &Vec<Value>| first.iter().zip(it).take_while(|(a, b)| a == b).count();
     let count = all.iter().map(shared).min().unwrap_or_default();
-    // A test without checks has an empty list, which the default test can have for it.
+    // If a test has an empty list of checks, move the list to the default test, so that the test needs no `expect`.
     if count == 0 && !all.iter().any(Vec::is_empty) {
         return;
     }
@@ -197,7 +197,7 @@ fn move_expect(tests: &mut [&mut Map<String, Value>], default: &mut Map<String, 
     }
 }
 
-/// Returns a test with the prompts of both tests. Returns `None` if they differ in more than their prompt.
+/// Returns a test with the prompts of both tests. Returns `None` if the tests differ in more than their prompts.
 fn with_prompt_of(first: &Value, second: &Value) -> Option<Value> {
     let (base, mut prompts, rest) = parts(first)?;
     let (other, more, same) = parts(second)?;
@@ -216,9 +216,9 @@ fn with_prompt_of(first: &Value, second: &Value) -> Option<Value> {
     Some(test.into())
 }
 
-/// Returns the name of a test without its prompt, its prompts, and its other entries.
+/// Returns three parts of a test: its name without the prompt at its end, its prompts, and its other entries.
 ///
-/// Returns `None` if the name does not end with the prompt.
+/// Returns `None` without a prompt, or if the name of a test with one prompt does not end with ` · ` and the prompt.
 fn parts(test: &Value) -> Option<(&str, Vec<Value>, Map<String, Value>)> {
     let name = test["name"].as_str()?;
     let mut rest = test.as_object()?.clone();

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// The endings of files with tests.
 const TESTS: [&str; 8] = ["csv", "json", "jsonl", "ndjson", "yaml", "yml", "xlsx", "xls"];
 
-/// A promptfoo config with its translation, whose nodes have the places of their originals.
+/// A promptfoo config with its translation. The nodes of the translation have places in the promptfoo config.
 pub(in crate::load) struct Original<'a> {
     pub(in crate::load) source: &'a Arc<Source>,
     /// The translated document.
@@ -18,7 +18,7 @@ pub(in crate::load) struct Original<'a> {
 }
 
 impl Original<'_> {
-    /// Returns the path at a place that only has the name of a file.
+    /// Returns the path at a place in the config; `None` if the text there is not a single path.
     fn path_at(&self, span: Span) -> Option<&str> {
         let text = self.source.slice(span).trim().trim_matches(['"', '\'']);
         let path = text.strip_prefix("file://").unwrap_or(text);
@@ -26,7 +26,7 @@ impl Original<'_> {
         is_path.then_some(path)
     }
 
-    /// Returns the path of the file with the tests at a place.
+    /// Returns the path at a place in the config; `None` if it is not the path of a file with tests.
     pub(super) fn tests_file(&self, span: Span) -> Option<&str> {
         let path = self.path_at(span)?;
         let file = path.split('#').next().unwrap_or(path);
@@ -34,8 +34,8 @@ impl Original<'_> {
         TESTS.contains(&ending.to_ascii_lowercase().as_str()).then_some(path)
     }
 
-    /// Returns the reference to the file that has the text or the messages of a prompt; `None` if no file has exactly
-    /// them.
+    /// Returns the `file://` reference to the file with exactly the text or messages of a prompt; `None` without such a
+    /// file.
     pub(super) fn prompt_file(&self, name: &str, entry: &Map<String, Value>) -> Option<String> {
         let node = self.root.get("prompts")?.get(name)?;
         let places = [Some(node.span), node.get("user").map(|it| it.span)];

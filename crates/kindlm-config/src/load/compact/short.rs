@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::original::Original;
 
-/// True if the suite needs no entry for a provider, because it only has the usual variable of the key.
+/// True if the suite needs no entry for a provider, because the entry would only name the usual variable of its key.
 pub(super) fn has_usual_provider(root: &Value, name: &str, known: &Providers) -> bool {
     let reference = format!("{name}:model");
     let usual = shorthand(known, &reference).and_then(|(it, _)| it.default_config());
@@ -16,7 +16,7 @@ pub(super) fn has_usual_provider(root: &Value, name: &str, known: &Providers) ->
 
 /// Writes models in their short forms, and removes providers that need no entry.
 ///
-/// Parameters that several models have become `defaults.params`.
+/// The most frequent parameters become `defaults.params`, if at least two models have them.
 pub(in crate::load) fn with_short_models(mut root: Value, known: &Providers) -> Value {
     let Some(models) = root.get("models").and_then(Value::as_array).cloned() else { return root };
     let default = usual_params(&models);
@@ -41,7 +41,7 @@ pub(in crate::load) fn with_short_models(mut root: Value, known: &Providers) -> 
     root
 }
 
-/// Returns the parameters that most models have, if several have them.
+/// Returns the most frequent parameters; `None` unless at least two models have the same parameters.
 fn usual_params(models: &[Value]) -> Option<Value> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for params in models.iter().filter_map(|it| it.get("params")) {
@@ -55,7 +55,8 @@ fn usual_params(models: &[Value]) -> Option<Value> {
         .cloned()
 }
 
-/// Returns the short form of a model. Adds its provider to `explicit` if the form does not name it with the model.
+/// Returns the short form of a model. Adds the provider to `explicit` if it cannot be part of the form
+/// `provider:model`.
 fn short_model(model: &Value, default: Option<&Value>, explicit: &mut BTreeSet<String>) -> Value {
     let Some(entry) = model.as_object() else { return model.clone() };
     let at = |key: &str| entry.get(key).and_then(Value::as_str);
@@ -89,7 +90,7 @@ pub(in crate::load) fn with_short_prompts(mut root: Value, original: &Original<'
     let Some(prompts) = root.get("prompts").and_then(Value::as_object).cloned() else {
         return root;
     };
-    // A text that looks like a file would be read.
+    // KindLM reads a short prompt that begins with `file://` as a file. So keep the long forms.
     let is_file =
         |it: &Value| it["user"].as_str().is_some_and(|it| it.trim().starts_with("file://"));
     if prompts.values().any(is_file) {

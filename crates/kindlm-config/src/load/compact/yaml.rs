@@ -1,4 +1,5 @@
-//! Writes a suite as YAML: short parts in one line, repeated parts once, with the comments of the original.
+//! Writes a suite as YAML, with the comments of the original. Short parts take one line. Repeated parts are written
+//! once.
 
 use std::collections::HashMap;
 
@@ -7,16 +8,17 @@ use serde_json::{Map, Value};
 
 use super::comments::Comments;
 
-/// The minimum length of a value's JSON, in bytes, from which a repeated value becomes an alias.
+/// The minimum length of a value's JSON, in bytes, for a repeated value to become an alias.
 const LONG: usize = 48;
 
-/// The length of the name of a prompt from which the name becomes an anchor, if it is also its text.
+/// The minimum length of a prompt's name, in bytes, for a name that is also the prompt's text to get an anchor.
 const SHORTEST_NAME: usize = 16;
 
-/// The longest line of a list or mapping in one line.
+/// The maximum length of a list or mapping in one line, in characters, including the text before it.
 const WIDTH: usize = 120;
 
-/// The length of the longest key of YAML that needs no `?` before it.
+/// The length of a key, in bytes, from which the key is written after `?`. YAML requires the mark above 1,024
+/// characters.
 const LONGEST_KEY: usize = 1_000;
 
 /// The parts of a suite whose entries stand in lines of their own.
@@ -24,7 +26,7 @@ const BLOCKS: [&str; 3] = ["models", "prompts", "tests"];
 
 /// Writes a document as YAML. A long value that occurs several times gets an anchor, and then aliases.
 ///
-/// Returns `None` if the text does not have this value.
+/// Returns `None` if the written text would not be read as the same value.
 pub(in crate::load) fn to_yaml(root: &Value, comments: &Comments) -> Option<String> {
     let mut aliases = Aliases::default();
     aliases.count_root(root);
@@ -41,7 +43,7 @@ pub(in crate::load) fn to_yaml(root: &Value, comments: &Comments) -> Option<Stri
     is_same.then_some(out)
 }
 
-/// True if two values are equal. The numbers `1` and `1.0` are.
+/// True if two values are equal. Numbers are compared by value: `1` equals `1.0`.
 pub(in crate::load) fn equal(first: &Value, second: &Value) -> bool {
     match (first, second) {
         (Value::Number(_), Value::Number(_)) => first.as_f64() == second.as_f64(),
@@ -125,7 +127,9 @@ impl Aliases {
         }
     }
 
-    /// Returns the number of a new anchor for a value that occurs again, or of its known anchor.
+    /// Returns the number of the anchor of a value: `Ok` if the anchor exists already, and `Err` for a new anchor.
+///
+/// Returns `None` for a value that occurs only once, or that was not counted.
     fn anchor(&mut self, json: String) -> Option<Result<usize, usize>> {
         if self.counts.get(&json).is_none_or(|it| *it < 2) {
             return None;
@@ -195,7 +199,7 @@ impl Aliases {
     }
 }
 
-/// True if a prompt is only the text that is its name.
+/// True if the text of a prompt is also its name, and the name is long enough for an anchor.
 fn is_its_text(name: &str, prompt: &Value) -> bool {
     name.len() >= SHORTEST_NAME && (prompt == name || prompt["user"] == name)
 }
@@ -214,7 +218,7 @@ fn long(value: &Value) -> Option<String> {
     (json.len() >= LONG).then_some(json)
 }
 
-/// Writes a list or mapping over several lines.
+/// Writes a list or mapping over several lines. Writes nothing for other values.
 fn block(part: &Part, indent: usize, out: &mut String) {
     let space = " ".repeat(indent);
     match &part.form {
@@ -260,7 +264,7 @@ fn block(part: &Part, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes the value of a key or of an item, and the end of its line.
+/// Writes the value of a key or of an item, and the end of its line. `is_open` forbids one line for a value with parts.
 fn entry(value: &Part, indent: usize, is_open: bool, out: &mut String) {
     let begin = out.lines().last().map_or(0, |it| it.chars().count() + 1);
     let has_parts =
@@ -288,7 +292,7 @@ fn entry(value: &Part, indent: usize, is_open: bool, out: &mut String) {
     }
 }
 
-/// Writes the comments of a value. A comment before the first key of an item would stand behind its dash.
+/// Writes the comments of a value, if this is possible. It is not possible directly behind the dash of an item.
 fn comments(value: &Part, indent: usize, is_possible: bool, out: &mut String) {
     if is_possible {
         for line in &value.comments {
@@ -297,7 +301,9 @@ fn comments(value: &Part, indent: usize, is_possible: bool, out: &mut String) {
     }
 }
 
-/// Returns a value in one line, if it fits behind so many characters; texts and aliases always fit.
+/// Returns a value in one line, or `None` if the line would be too long. `begin` is the number of characters before it.
+///
+/// Only lists and mappings can be too long. Returns `None` also for a text of several lines.
 fn flow_in(part: &Part, begin: usize) -> Option<String> {
     let line = flow(part, false)?;
     let is_short = begin + line.chars().count() <= WIDTH;
@@ -322,7 +328,7 @@ fn flow(part: &Part, is_inside: bool) -> Option<String> {
         Form::Mapping(entries) if entries.is_empty() => "{}".to_owned(),
         Form::Mapping(entries) => {
             let one = |(label, it): &(Label, Part)| {
-                // Within braces, the mark of a long key is not written.
+                // A long key needs the mark `?`, which this function does not write.
                 let is_short = label.anchor.is_none() && label.text.len() < WIDTH;
                 let key = is_short.then(|| scalar(&label.text, true))?;
                 Some(format!("{key}: {}", flow(it, true)?))
@@ -343,7 +349,7 @@ fn key(label: &Label) -> String {
     }
 }
 
-/// Returns a text of several lines.
+/// Returns a text of several lines as a block, or in double quotes if a block would change it.
 fn long_text(text: &str, indent: usize) -> String {
     let is_plain = |c: char| c == '\n' || c == '\t' || (!c.is_control() && !is_break(c));
     let begins = text.starts_with([' ', '\n', '\t']);
@@ -360,7 +366,7 @@ fn long_text(text: &str, indent: usize) -> String {
     format!("{head}{lines}")
 }
 
-/// True for characters that end a line in some versions of YAML, and for the mark of the byte order.
+/// True for characters that end a line in some versions of YAML, and for the byte order mark.
 fn is_break(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
 }

@@ -106,7 +106,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reads the paths of reports. If the caller lists the known reporters, an unknown reporter is an error.
+    /// Reads the paths of reports. An unknown reporter is an error, unless the caller lists no reporters.
     fn reports(&mut self, piece: Piece<'_>, checked: &Checked) {
         if checked.is_faulty("/reports") {
             return;

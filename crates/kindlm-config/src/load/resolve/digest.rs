@@ -1,8 +1,8 @@
 //! Digests of tests, which show whether a test has changed since an earlier run.
 //!
 //! A digest covers the prompt or command of a test, its variables and its expectations. It leaves out tags, models,
-//! repeats and time limits, because they change none of these. Files count by their content. Programs also count by
-//! the content of the files that they import.
+//! repeats and time limits, because they do not change what the test asks or expects. Files count by their content.
+//! Programs also count by the content of the files that they import.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +29,7 @@ impl<'a> Referred<'a> {
         Self { files, digests: Mutex::default(), programs, whole: Mutex::default() }
     }
 
-    /// Returns the digest of a file that was read before, by its path as written.
+    /// Returns the digest of a file that was read before. The path must be written as it was when the file was read.
     ///
     /// The digest of a program includes its imports. Returns `None` for other paths.
     fn digest(&self, path: &str) -> Option<Fingerprint> {
@@ -43,7 +43,7 @@ impl<'a> Referred<'a> {
         Some(*whole.entry(path.to_owned()).or_insert_with(|| self.with_imports(path, own)))
     }
 
-    /// Returns the digest of the files that a command line names, and their imports.
+    /// Returns the digest of the programs that a command line names, and of their imports.
     ///
     /// Returns `None` if the command line names no file.
     pub(in crate::load) fn of_command(&self, line: &str) -> Option<Fingerprint> {

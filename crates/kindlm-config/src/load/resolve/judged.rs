@@ -1,5 +1,5 @@
-//! Records the judges of checks, with their locations, for the gate `judgeKappaMin`. If the gate is set, reports checks
-//! that `kindlm calibrate` cannot measure.
+//! Records the judges of checks, with their places in the config, for the gate `judgeKappaMin`. If the gate is set,
+//! reports checks that `kindlm calibrate` cannot measure.
 
 use kindlm_assertions::{Check, JudgeBlock};
 use kindlm_engine::JudgedCheck;

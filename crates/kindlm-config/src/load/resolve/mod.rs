@@ -52,7 +52,7 @@ pub(super) struct Resolved<'a> {
     pub(super) default_workspace: Option<Workspace>,
     /// The ids of the list `models`, in order. A test without `models` runs on all these models.
     pub(super) listed: Vec<String>,
-    /// The models of the form `provider:model` that only checks name, so far.
+    /// The models of the form `provider:model` that only checks have named so far.
     only_judges: HashSet<String>,
     /// The place of each model definition, including definitions with errors.
     models: HashMap<String, Spot>,
@@ -65,11 +65,11 @@ pub(super) struct Resolved<'a> {
     sets: sets::Sets,
     /// The conditions of rules on the variables of tests.
     conditions: conditions::Conditions,
-    /// Variables of provider requests that no test has had so far, with their errors.
+    /// The variables of provider requests that no test has had so far, each with its error or warning.
     pub(super) wanted: Vec<(String, Diagnostic)>,
     /// In a translated promptfoo config, the variables that checks use and that their test does not have.
     pub(super) missing: Vec<Missing>,
-    /// The largest number of samples that any check requests from a judge.
+    /// The largest number of samples that any check requests from a judge; `None` if no check sets a number.
     most_samples: Option<u32>,
 }
 
@@ -113,7 +113,8 @@ pub(super) fn resolve<'a>(
 }
 
 impl Resolved<'_> {
-    /// Reads the JSON or YAML file that the value at `at` names. Reports an unusable file and returns `None`.
+    /// Reads the JSON or YAML file that the value at `at` names. Returns `None` for an unusable file, which is
+    /// reported.
     pub(in crate::load) fn tree_of(
         &mut self,
         piece: Piece<'_>,

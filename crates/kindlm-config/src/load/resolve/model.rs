@@ -60,8 +60,8 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Returns a model with an id, and with the provider that its `model` names, such as `openai:gpt-4o`. Adds this provider
-    /// to the suite.
+    /// Completes a model whose `model` has the form `provider:model`: sets its provider, and its id if it has none.
+    /// Adds this provider to the suite.
     ///
     /// A model without a valid `model` stays unchanged.
     fn with_provider(&mut self, item: &Node) -> Node {
@@ -95,8 +95,8 @@ impl Resolved<'_> {
         Node { kind: Kind::Mapping(entries.into()), ..item.clone() }
     }
 
-    /// Adds a provider with its usual configuration, if a reference such as `openai:gpt-4o` names it and the file does not
-    /// configure it. Returns false if it cannot be used.
+    /// Adds the provider of a reference such as `openai:gpt-4o` with its usual configuration, unless the suite has the
+    /// provider already. Returns false if the provider is unknown or needs a written configuration.
     fn add_provider(&mut self, provider: &str, reference: &str) -> bool {
         if self.suite.providers.contains_key(provider) {
             return true;
@@ -156,7 +156,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Sets the fields of a model that its provider's configuration decides.
+    /// Sets the fields of a model that depend on the configuration of its provider.
     fn with_provider_settings(&self, model: Model) -> Model {
         let Some(config) = self.suite.providers.get(&model.provider) else { return model };
         let (known, provider) = (self.around.known_providers, &model.provider);
@@ -247,7 +247,7 @@ impl Resolved<'_> {
             .filter(|it| it.agent.is_none() && self.suite.providers.contains_key(&it.provider))
     }
 
-    /// Reports a model that an inline suite cannot use. Returns `false` if the suite is not inline.
+    /// Reports a model that an inline suite cannot use. Returns `false`, without a report, if the suite is not inline.
     pub(in crate::load) fn refuses_inline(&mut self, piece: Piece<'_>, at: &str, id: &str) -> bool {
         let Some(config) = self.around.inline else { return false };
         let ids = self.inline_models().map(|it| it.id.as_str());
@@ -263,8 +263,8 @@ impl Resolved<'_> {
         true
     }
 
-    /// Adds the model of a reference `provider:model`, with these parameters; for an inline suite, the model of the server
-    /// with this id, unchanged.
+    /// Adds the model of a reference `provider:model`, with these parameters. For an inline suite, adds the server's
+    /// model with this id, unchanged.
     ///
     /// Returns `false` for a text of another form, and if the model or its provider cannot be used.
     pub(in crate::load) fn add_implicit(&mut self, id: &str, params: ParamsBlock) -> bool {
@@ -289,7 +289,7 @@ impl Resolved<'_> {
 
 /// Returns help for an unusable `provider:model`; `None` for any other text.
 ///
-/// The provider has a typo or must be configured first, or the name of the model is missing.
+/// The help depends on the cause: a typo in the provider, a provider without a configuration, or a missing model name.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
     let (provider, name) = id.split_once(':')?;
     if known.find(provider).is_some() {
@@ -335,7 +335,8 @@ fn configured(
     }
 }
 
-/// Returns the models that an `expect` block names as judges or for embeddings, with their pointers.
+/// Returns the models that an `expect` block names as judges or for embeddings: their pointers in the block, and their
+/// ids.
 pub(in crate::load) fn judges(expect: &Value) -> Vec<(String, String)> {
     let mut found = Vec::new();
     named(expect, "/judging", &mut found);
@@ -369,7 +370,7 @@ fn named(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
     found.extend(listed.map(|(index, id)| (format!("{models}/{index}"), id.to_owned())));
 }
 
-/// Returns the problem of a model without a provider: neither the key, nor in its `model`.
+/// Returns the problem of a model that names its provider neither in `provider` nor in `model`; `None` for others.
 fn without_provider(value: &Value) -> Option<Problem> {
     let is_open = value.is_object() && value.get("provider").is_none();
     let has_model = text(value, "model").is_some_and(|it| !it.is_empty());

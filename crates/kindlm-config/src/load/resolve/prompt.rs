@@ -24,7 +24,7 @@ pub(in crate::load) struct Opening {
     pub(in crate::load) parts: Box<[(Role, ContentForm)]>,
     /// True if the prompt is written as `messages`.
     pub(in crate::load) is_chat: bool,
-    /// True if the rendered text may be a list of messages.
+    /// True for a prompt with `template: chat`, whose rendered text may be a list of messages.
     pub(in crate::load) reads_chat: bool,
 }
 
@@ -40,7 +40,7 @@ pub(in crate::load) enum ContentForm {
 pub(in crate::load) enum PartKind {
     Text,
     Media(MediaKind),
-    /// JSON in the form of an API.
+    /// JSON that is sent unchanged, in the form that a provider's API expects.
     Raw,
 }
 
@@ -71,12 +71,12 @@ impl ContentForm {
     }
 }
 
-/// All prompts by name, in the order of the file. `None` for a prompt with errors.
+/// All prompts by name, with `None` for a prompt with errors. The names are in the order of the file.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Prompts {
     names: Vec<String>,
     by_name: HashMap<String, Option<Prompt>>,
-    /// True if the file has no prompts, and already has an error.
+    /// The value of [`Prompts::lack_is_reported`].
     lack_is_reported: bool,
 }
 
@@ -246,8 +246,8 @@ impl Resolved<'_> {
         }
     }
 
-    /// Returns the prompt that a file is, as the key of a prompt and its value: the messages of a JSON or YAML file with a list,
-    /// or the text of the user.
+    /// Returns the content of a file as a key of a prompt and its value. A list in a JSON or YAML file becomes
+    /// `messages`. All other content becomes `user`.
     ///
     /// Returns `None` after an error, which is reported.
     fn prompt_of_file(
@@ -277,7 +277,7 @@ impl Resolved<'_> {
         })
     }
 
-    /// Parses the messages of a prompt, and reads the images, sounds and files that no variable names.
+    /// Parses the messages of a prompt. Reads its images, sounds and files whose references contain no variables.
     ///
     /// Adds the digests of these files to `digest`. Returns `None` after an error, which is reported.
     fn opening(
@@ -449,7 +449,7 @@ impl Resolved<'_> {
         Some(read)
     }
 
-    /// Reports a part that is not text in a message that is not of the user. Returns `None` after an error.
+    /// Reports a part that is not text, unless the message has the role `user`. Returns `None` after an error.
     fn check_role(
         &mut self,
         piece: Piece<'_>,

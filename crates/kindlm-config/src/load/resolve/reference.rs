@@ -13,15 +13,17 @@ impl Resolved<'_> {
     pub(in crate::load) fn judging(&mut self) {
         self.suite.canaries = self.defaults.judge.canaries.unwrap_or(0);
         let judge = self.defaults.judge.block();
-        // `judges` reports the problems once, at the block.
+        // The method `judges` reports the problems, so this method does not report them.
         if judge.problems().is_empty() {
-            // `judges` stores a single judge in the defaults of the suite instead.
+            // The method `judges` stores a single judge in the defaults of the suite instead.
             self.setup.judging = JudgeBlock { model: None, ..judge };
             self.suite.judging = self.setup.judging.clone();
         }
     }
 
-    /// Checks the default judges, and sets the default judge model.
+    /// Checks the default judges, and sets the default judge model. Without a named judge, an inline suite uses the
+    /// judge
+/// of the server, if it may use that model.
     pub(in crate::load) fn judges(&mut self, piece: Piece<'_>) {
         // If `judgeModel` has a wrong type, the defaults keep their built-in values. The check of the shape reports the
         // error.
@@ -95,7 +97,7 @@ impl Resolved<'_> {
             return false;
         }
         if self.listed.is_empty() && self.agents_are_none() {
-            // Without any model, the error at `models` is enough.
+            // If the suite has no models, the error at `models` is enough.
             return false;
         }
         let known = self.listed.iter().map(String::as_str);

@@ -27,13 +27,14 @@ pub(in crate::load) struct Sets {
     used: HashSet<String>,
     /// Compiled lists of rules, by their JSON.
     compiled: HashMap<String, Arc<Rules>>,
-    /// The content of the first rule with each id, and the name of its set or prompt.
+    /// For each id, the text of the first rule with this id (`instruction` and `criteria`), and the name of its set or
+/// prompt.
     said: HashMap<String, (Value, String)>,
 }
 
 /// Rules that a judge checks in one request.
 ///
-/// The rules belong to a prompt, to its sets, and to the sets of a test.
+/// They are the rules of a prompt, of the prompt's sets, and of a test's sets.
 #[derive(Debug, Default)]
 pub(in crate::load) struct Rules {
     /// The rules as JSON; null without rules.
@@ -143,8 +144,8 @@ impl Resolved<'_> {
         (self.sink.errors.len() == before).then_some(entry.assertions)
     }
 
-    /// Warns of different rules with the same id in two lists. Reports list the results of rules by id. `of` names the
-    /// set or prompt of the list.
+    /// Warns of different rules with the same id in two lists, because reports identify rules by id. `of` is the name
+    /// of the set or prompt of the list.
     pub(in crate::load) fn note_ids(
         &mut self,
         piece: Piece<'_>,
@@ -180,7 +181,7 @@ impl Resolved<'_> {
     /// Compiles the check that judges these rules.
     ///
     /// Problems are reported at `at`, the pointer of the list. Problems of the first `reported` rules are omitted,
-    /// because they are already reported at their own list.
+    /// because those rules come from another list, where the problems are already reported.
     pub(in crate::load) fn rule_checks(
         &mut self,
         piece: Piece<'_>,
@@ -203,7 +204,8 @@ impl Resolved<'_> {
         checks
     }
 
-    /// Adds the rules of the sets that the entry at `at` refers to.
+    /// Adds the rules of the sets that the entry at `at` refers to. Reports unknown sets, and different rules with one
+    /// id.
     ///
     /// Equal rules with the same id count once.
     pub(in crate::load) fn with_sets(
@@ -303,7 +305,7 @@ impl Resolved<'_> {
         (checks, problems)
     }
 
-    /// Reports variables that a prompt's or set's rules use and a test does not have.
+    /// Reports variables that the rules of a prompt or set use, but that a test does not have.
     ///
     /// `at` is the pointer of the test.
     pub(in crate::load) fn check_named(

@@ -22,7 +22,7 @@ pub(in crate::load) struct Workspace {
 impl Resolved<'_> {
     /// Makes a workspace from a block.
     ///
-    /// Returns `None` after reporting problems of the files or settings.
+    /// Reports problems of the files or settings, and then returns `None`.
     pub(in crate::load) fn make_workspace(
         &mut self,
         piece: Piece<'_>,
@@ -87,7 +87,7 @@ impl Resolved<'_> {
 
     /// Returns the digest and kind of a file or folder.
     ///
-    /// Returns `None` after reporting a path that cannot be read.
+    /// Reports a path that cannot be read, and then returns `None`.
     fn tree(
         &mut self,
         piece: Piece<'_>,
