@@ -3,8 +3,9 @@
 //! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
 //! word. A value outside of quotes is quoted. Inside of quotes, the quotes are closed before the value and opened again
 //! after the value, which gets its own quotes. Placeholders are refused where the shell has no such quoting: in
-//! comments, here-documents, back-ticks, `${…}`, `$((…))` and `$'…'`. They are also refused in text that a second
-//! program parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of this shell have no effect there.
+//! comments, here-documents, back-ticks, `${…}`, `$((…))` and `$'…'`, and directly after `\` or an unquoted `$`. They
+//! are also refused in text that a second program parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of
+//! this shell have no effect there.
 
 use std::ops::Range;
 
@@ -40,6 +41,10 @@ pub(crate) fn quote(value: &str, context: Context) -> Result<String, NulError> {
 const IN_SCRIPT: &str = "a script for another program (`sh -c`, `python -c`, `ssh`, `awk`)";
 /// The description of the arguments of `eval`, for error messages.
 const IN_EVAL: &str = "what `eval` reads";
+/// The description of the place after a backslash, for error messages.
+const AFTER_BACKSLASH: &str = "the place after a `\\`";
+/// The description of the place after a dollar sign, for error messages.
+const AFTER_DOLLAR: &str = "the place after a `$`";
 /// Programs that run the argument of an option as code, with the letters of such options.
 const INTERPRETERS: [(&str, &str); 12] = [
     ("python", "c"),
@@ -202,10 +207,16 @@ impl Scanner<'_> {
 
     /// Handles escape sequences and expansions inside and outside of double quotes.
     ///
-    /// Returns the number of bytes to skip. Returns `None` if the caller must handle the character.
+    /// `rest` ends before the next placeholder. Returns the number of bytes to skip, or `None` if the caller must
+    /// handle the character.
     fn escape_or_expansion(&mut self, rest: &str) -> Option<usize> {
         if let Some(escaped) = rest.strip_prefix('\\') {
-            return Some(1 + escaped.chars().next().map_or(0, char::len_utf8));
+            let Some(next) = escaped.chars().next() else {
+                // The backslash would escape the opening quote of the value, and the rest of the value would be code.
+                self.spoil(AFTER_BACKSLASH);
+                return Some(1);
+            };
+            return Some(1 + next.len_utf8());
         }
         if rest.starts_with('`') {
             self.spoil("back-ticks");
@@ -215,6 +226,9 @@ impl Scanner<'_> {
             self.spoil("`$((…))`");
         } else if rest.starts_with("$'") && matches!(self.level(), Level::Bare(_)) {
             self.spoil("`$'…'`");
+        } else if rest == "$" && matches!(self.level(), Level::Bare(_)) {
+            // The shell would read the value as the name of a variable, or its quote as the start of `$'…'`.
+            self.spoil(AFTER_DOLLAR);
         } else if rest.starts_with("$(") {
             self.stack.push(Level::Bare(self.at + 2));
             return Some(2);
@@ -361,6 +375,12 @@ mod tests {
             ("run \"$(echo \"{{v}}\" {{v}})\"", "run \"$(echo \"\"'$(id); x'\"\" '$(id); x')\""),
             ("run \\' {{v}}", "run \\' '$(id); x'"),
             ("run \\\" {{v}}", "run \\\" '$(id); x'"),
+            ("run \\\\{{v}}", "run \\\\'$(id); x'"),
+            ("run \\{{v}}", "unsafe: the place after a `\\`"),
+            ("run \"a\\{{v}}\"", "unsafe: the place after a `\\`"),
+            ("run 'a\\{{v}}'", "run 'a\\''$(id); x'''"),
+            ("run ${{v}}", "unsafe: the place after a `$`"),
+            ("run \"${{v}}\"", "run \"$\"'$(id); x'\"\""),
             ("(run {{v}}) && x", "(run '$(id); x') && x"),
             ("a # b\nrun {{v}}", "a # b\nrun '$(id); x'"),
             ("a#b {{v}}", "a#b '$(id); x'"),
