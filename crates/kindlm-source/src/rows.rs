@@ -38,7 +38,7 @@ fn reader(text: &str, separator: u8) -> csv::Reader<&[u8]> {
     builder.flexible(true).has_headers(false).delimiter(separator).from_reader(text.as_bytes())
 }
 
-/// An iterator over the rows of a table and their errors.
+/// An iterator over the rows of a table and their errors. It ends after an error that makes the later rows unreadable.
 pub struct Rows<'s> {
     source: &'s Arc<Source>,
     separator: u8,
@@ -55,7 +55,7 @@ impl Rows<'_> {
         Box::new(diagnostic)
     }
 
-    /// Returns the first line of the record that starts at or after a position.
+    /// Returns the first line of the record that starts at or after a position. `None` is the start of the text.
     fn span(&self, position: Option<&csv::Position>) -> Span {
         let text = self.source.text();
         let at = position.map_or(0, |it| usize::try_from(it.byte()).unwrap_or(0));

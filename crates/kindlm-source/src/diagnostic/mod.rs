@@ -132,7 +132,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// Creates an error at a place.
+    /// Creates an error at the first line of a place.
     pub fn error(code: Code, message: impl Into<String>, source: &Arc<Source>, span: Span) -> Self {
         Self {
             code,

@@ -54,7 +54,7 @@ struct Mark<'a> {
     is_primary: bool,
 }
 
-/// Marks in the same file that are near each other.
+/// Marks in the same file that are near each other, with the first and the last of their lines, counted from 1.
 struct PieceOfSource<'a> {
     source: &'a Arc<Source>,
     first: usize,
@@ -135,7 +135,7 @@ impl<'a> PieceOfSource<'a> {
             .annotations(annotations)
     }
 
-    /// Adds the position of a mark and the text around it. Replaces the snippet if a marked line is too long.
+    /// Adds the position of a mark and the text around it. If a marked line is too long, this replaces the snippet.
     fn excerpt(&self, mark: &Mark<'a>, out: &mut Vec<Element<'a>>) {
         let place = self.source.position(mark.span.start);
         out.push(

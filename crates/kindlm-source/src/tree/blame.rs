@@ -107,16 +107,16 @@ fn end_of_line(text: &str, at: usize) -> usize {
 /// The quotes and brackets that are open at a position.
 #[derive(Debug, Default)]
 struct Scan {
-    /// The opening brackets before the position that are not closed.
+    /// The offsets of the opening brackets before the position that are not closed.
     brackets: Vec<usize>,
-    /// The quote that is still open at the end of the scan; `None` if no quote is open.
+    /// The offset of the quote that is still open at the end of the scan; `None` if no quote is open.
     open: Option<usize>,
-    /// Quoted texts over several lines, from the opening to the closing quote.
+    /// The ranges of quoted texts over several lines, from the opening to the closing quote.
     long: Vec<Range<usize>>,
 }
 
 impl Scan {
-    /// Scans a text roughly as YAML. Finds the brackets before `until`, and the quotes in the whole text.
+    /// Scans a text by simplified rules of YAML. Finds the brackets before `until`, and the quotes in the whole text.
     fn of(text: &str, until: usize) -> Self {
         let mut scan = Self::default();
         let mut block: Option<usize> = None;

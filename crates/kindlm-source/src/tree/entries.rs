@@ -1,6 +1,6 @@
 //! The entries of a mapping while it is read.
 //!
-//! The entries are in order. Large mappings have an index.
+//! The entries are in the order of the file. Large mappings have an index of their keys.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -28,7 +28,7 @@ type Stop = Box<Diagnostic>;
 pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     let text = source.text().get(range.clone()).unwrap_or_default();
     let mut options = granit_parser::options! {
-        // The limit of the parser is higher than `MAX_DEPTH`, because the error of this module has a better place.
+        // The limit of the parser is higher than `MAX_DEPTH`, so that this module reports the error, at a better place.
         flow_nesting_limit: MAX_DEPTH + 2,
         block_nesting_limit: MAX_DEPTH + 2,
     };

@@ -11,8 +11,8 @@ pub(super) struct NotFinite;
 /// Converts a plain scalar to a value.
 ///
 /// `yes`, `no`, `on`, `off`, `1_000` and `1:30` are texts. Unlike in the core schema, numbers with leading zeros are
-/// texts, because such numbers are postal codes and identifiers. A number without a fraction is an integer, as in
-/// JavaScript. Fails for a number that is not finite.
+/// texts, because such numbers are postal codes and identifiers. A number such as `1.0`, whose fraction is 0, becomes
+/// an integer. Fails for a number that is not finite.
 pub(super) fn plain(text: &str) -> Result<Kind, NotFinite> {
     Ok(match text {
         "" | "~" | "null" | "Null" | "NULL" => Kind::Null,
