@@ -35,6 +35,7 @@ pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
     options.set_emit_comments(false);
     let mut reader = Reader {
         source,
+        text,
         base: range.start,
         parser: Parser::new_from_str_with_options(text, options),
         anchors: HashMap::new(),
@@ -79,6 +80,9 @@ enum ReadKey {
 
 pub(super) struct Reader<'s> {
     pub(super) source: &'s Arc<Source>,
+    /// The part of the source that is read.
+    text: &'s str,
+    /// The offset of the part in the source, in bytes.
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
@@ -134,8 +138,7 @@ impl<'s> Reader<'s> {
             }
             Some(Err(err)) => {
                 let offset = err.marker().byte_offset().unwrap_or_default();
-                let whole = self.source.text().get(self.base..).unwrap_or_default();
-                if let Some(blame) = blame::find(whole, offset, err.kind()) {
+                if let Some(blame) = blame::find(self.text, offset, err.kind()) {
                     let span =
                         Span::new(self.base + blame.range.start, self.base + blame.range.end);
                     return Err(self.stop(blame.message, span).with_help(blame.help).into());
@@ -389,4 +392,18 @@ fn enclose(start: Span, last: Option<Span>, end: Span) -> Span {
         (false, None) => start.end,
     };
     Span { start: start.start, end: end.max(start.end) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_of_an_error_is_in_the_part_that_is_read() {
+        let first = r#"{"a": "b" "c"}"#;
+        let source = Arc::new(Source::new("a.jsonl", format!("{first}\n\t{{}}\n")));
+        let tree = read(&source, 0..first.len());
+        let [error] = tree.diagnostics.as_slice() else { panic!("{:?}", tree.diagnostics) };
+        assert_eq!(error.position().line, 1, "{}", error.message);
+    }
 }
