@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use annotate_snippets::{
     Annotation, AnnotationKind, Element, Group, Level as Title, Origin, Renderer, Snippet,
+    normalize_untrusted_str,
 };
 
 use kindlm_redact::mask_keys;
@@ -38,13 +39,20 @@ pub fn render(diagnostic: &Diagnostic, color: bool) -> String {
         piece.elements(&mut elements);
     }
     if let Some(help) = &diagnostic.help {
-        elements.push(Title::HELP.message(mask_keys(help)).into());
+        elements.push(Title::HELP.message(harmless(help)).into());
     }
     let group: Group<'_> = title.elements(elements);
     let renderer = if color { Renderer::styled() } else { Renderer::plain() };
     let mut text = renderer.term_width(WIDTH).render(&[group]);
     text.push('\n');
     text
+}
+
+/// Returns a text with its keys masked, and with symbols in place of control characters.
+///
+/// The renderer replaces control characters itself only in the message of a diagnostic and in the source lines.
+fn harmless(text: &str) -> String {
+    normalize_untrusted_str(&mask_keys(text))
 }
 
 /// A marked place in a source.
@@ -99,7 +107,7 @@ fn pieces(diagnostic: &Diagnostic) -> Vec<PieceOfSource<'_>> {
 impl<'a> PieceOfSource<'a> {
     fn elements(self, out: &mut Vec<Element<'a>>) {
         if self.source.text().is_empty() {
-            out.push(Origin::path(self.source.name()).into());
+            out.push(Origin::path(normalize_untrusted_str(self.source.name())).into());
             return;
         }
         let marked: Vec<usize> =
@@ -127,10 +135,10 @@ impl<'a> PieceOfSource<'a> {
                 if mark.is_primary { AnnotationKind::Primary } else { AnnotationKind::Context };
             let clip = |at: u32| (at as usize).saturating_sub(start).min(length);
             let annotation = kind.span(clip(mark.span.start)..clip(mark.span.end));
-            if mark.label.is_empty() { annotation } else { annotation.label(mask_keys(mark.label)) }
+            if mark.label.is_empty() { annotation } else { annotation.label(harmless(mark.label)) }
         });
         Snippet::source(text)
-            .path(self.source.name())
+            .path(normalize_untrusted_str(self.source.name()))
             .line_start(self.first)
             .annotations(annotations)
     }
@@ -138,9 +146,8 @@ impl<'a> PieceOfSource<'a> {
     /// Adds the position of a mark and the text around it. If a marked line is too long, this replaces the snippet.
     fn excerpt(&self, mark: &Mark<'a>, out: &mut Vec<Element<'a>>) {
         let place = self.source.position(mark.span.start);
-        out.push(
-            Origin::path(self.source.name()).line(place.line).char_column(place.column).into(),
-        );
+        let path = normalize_untrusted_str(self.source.name());
+        out.push(Origin::path(path).line(place.line).char_column(place.column).into());
         let line = self.source.start_of_line(place.line)..self.source.end_of_line(place.line);
         let at = (mark.span.start as usize).saturating_sub(line.start);
         let text = mask_keys(self.source.text().get(line).unwrap_or_default());
@@ -150,15 +157,35 @@ impl<'a> PieceOfSource<'a> {
         let start: String = before.chars().skip(skip).collect();
         let end: String = after.chars().take(EXCERPT).collect();
         let dots = |is_cut: bool| if is_cut { "…" } else { "" };
-        let label = if mark.label.is_empty() { "here".into() } else { mask_keys(mark.label) };
+        let label = if mark.label.is_empty() { "here" } else { mark.label };
         out.push(
             Title::NOTE
-                .message(format!(
+                .message(harmless(&format!(
                     "{label}: `{}{start}▸{end}{}`",
                     dots(skip > 0),
                     dots(end.len() < after.len())
-                ))
+                )))
                 .into(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Code;
+
+    #[test]
+    fn control_characters_are_shown_as_symbols() {
+        let long = format!("a: \u{1b}[2J{}", "x".repeat(LONG));
+        for text in ["a: \u{1b}[2J", &long] {
+            let source = Arc::new(Source::new("a\u{1b}[2J.yaml", text));
+            let diagnostic = Diagnostic::error(Code::FILE, "m\u{1b}[2J", &source, Span::new(3, 7))
+                .with_label("l\u{1b}[2J")
+                .with_help("h\u{1b}[2J");
+            let shown = render(&diagnostic, false);
+            assert!(!shown.contains('\u{1b}'), "{shown:?}");
+            assert!(shown.contains("l␛[2J") && shown.contains("h␛[2J"), "{shown:?}");
+        }
     }
 }
