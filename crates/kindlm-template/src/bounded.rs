@@ -3,8 +3,9 @@
 use std::sync::LazyLock;
 
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as Jinja};
+use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value as Jinja};
 
+use crate::steps::made;
 use crate::text::{LONGEST, replaced, text};
 
 /// The largest indentation that `tojson` accepts, in characters.
@@ -42,13 +43,15 @@ const FILTERS: [(&str, Length); 7] = [
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {
     for (name, length) in FILTERS {
-        engine.add_filter(name, move |args: Rest<ValueOrKwargs>| {
+        engine.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
             if length(&args) > LONGEST {
                 let message = format!("`{name}` would write more than 1,000,000 characters");
                 return Err(Error::new(ErrorKind::InvalidOperation, message));
             }
-            BUILT_IN.empty_state().apply_filter(name, &args)
+            let result = BUILT_IN.empty_state().apply_filter(name, &args)?;
+            // Count each result, because `map` collects the results of all items before its own result is counted.
+            made(state, result)
         });
     }
 }
@@ -111,6 +114,15 @@ mod tests {
         ] {
             let words = variables.render(template).unwrap_err();
             assert!(words.contains("more than 1,000,000 characters"), "{template}: {words}");
+        }
+        for template in [
+            "{{ range(60) | map('center', 900000) | list }}",
+            "{{ range(60) | map('truncate', 0, true, 'b' * 900000) | list }}",
+            "{{ (['%900000s'] * 60) | map('format', 1) | list }}",
+            "{{ (['a'] * 600) | map('replace', 'a', 'b' * 100000) | list }}",
+        ] {
+            let words = variables.render(template).unwrap_err();
+            assert!(words.contains("50,000,000 characters in all"), "{template}: {words}");
         }
         for (template, expected) in [
             ("{{ 'a\nb' | indent(2) }}", "a\n  b"),

@@ -2,8 +2,9 @@
 
 use kindlm_types::ecma;
 use minijinja::value::{Serde, ValueKind};
-use minijinja::{Environment, Error, Value as Jinja};
+use minijinja::{Environment, Error, State, Value as Jinja};
 
+use crate::steps::made;
 use crate::text::{not_too_long, text};
 
 /// The names of the added filters.
@@ -23,9 +24,9 @@ pub(crate) const ADDED: [&str; 9] = [
 pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {
-    engine.add_filter("dump", |value: Jinja, indent: Option<usize>| {
+    engine.add_filter("dump", |state: &mut State<'_, '_>, value: Jinja, indent: Option<usize>| {
         let value = serde_json::to_value(&value).unwrap_or_default();
-        ecma::stringify_indented(&value, indent.unwrap_or(0))
+        made(state, ecma::stringify_indented(&value, indent.unwrap_or(0)).into())
     });
     // promptfoo adds this filter to nunjucks.
     engine.add_filter("load", |value: Jinja| {
@@ -44,16 +45,21 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     });
     engine.add_filter(
         "truncate",
-        |value: Jinja, length: Option<usize>, cuts: Option<bool>, end: Option<String>| {
-            truncate(&text(&value), length.unwrap_or(255), cuts.unwrap_or(false), end.as_deref())
+        |state: &mut State<'_, '_>,
+         value: Jinja,
+         length: Option<usize>,
+         cuts: Option<bool>,
+         end: Option<String>| {
+            let (length, cuts) = (length.unwrap_or(255), cuts.unwrap_or(false));
+            made(state, truncate(&text(&value), length, cuts, end.as_deref()).into())
         },
     );
-    engine.add_filter("center", |value: Jinja, width: Option<usize>| {
+    engine.add_filter("center", |state: &mut State<'_, '_>, value: Jinja, width: Option<usize>| {
         let value = text(&value);
         let spaces = width.unwrap_or(80).saturating_sub(value.chars().count());
         not_too_long(spaces)?;
-        let before = spaces / 2;
-        Ok::<_, Error>(format!("{}{value}{}", " ".repeat(before), " ".repeat(spaces - before)))
+        let (before, behind) = (" ".repeat(spaces / 2), " ".repeat(spaces - spaces / 2));
+        made(state, format!("{before}{value}{behind}").into())
     });
     engine.add_filter("striptags", |value: Jinja| striptags(&text(&value)));
     engine.add_filter("nl2br", |value: Jinja| text(&value).replace('\n', "<br />\n"));

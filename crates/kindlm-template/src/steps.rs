@@ -314,7 +314,7 @@ fn used(
 }
 
 /// Counts the size of a result and returns the result. Returns an error if the size exceeds a limit.
-fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
+pub(crate) fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     let size = size(&value, LARGEST, 0)?;
     render_state(state).count(size)?;
     Ok(value)
