@@ -67,15 +67,15 @@ fn number(value: Option<&Jinja>) -> usize {
     }
 }
 
-/// Returns the larger of two numbers: the second argument, and the argument with this name.
+/// Returns the larger of two numbers: the second argument, and the argument with this name. A missing argument is 0.
 fn width(args: &[Jinja], name: &str) -> usize {
     let named = args.iter().filter(|it| it.is_kwargs()).find_map(|it| it.get_attr(name).ok());
     number(args.get(1)).max(number(named.as_ref()))
 }
 
-/// Returns the largest width or precision in a format such as `%5.2f`.
+/// Returns the largest width or precision in a format such as `%5.2f`, or 0 without one.
 ///
-/// For `*`, the width is an argument, so the largest argument counts.
+/// With `*`, the width is one of the arguments. Then the largest of all arguments counts too.
 fn widest(format: &str, args: &[Jinja]) -> usize {
     let mut most = 0;
     for spec in format.split('%').skip(1) {

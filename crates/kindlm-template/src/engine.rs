@@ -62,7 +62,7 @@ fn print_json(
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// A filter function. The first argument is the filtered value. The other arguments are the arguments in the template.
+/// A filter function. It gets the filtered value, and then the arguments in the template. An error is its message.
 pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
 /// The built-in filters together with custom filters.

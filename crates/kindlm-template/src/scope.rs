@@ -9,7 +9,7 @@ use crate::tree::targets;
 /// The variable that the engine defines in loops.
 pub(crate) const LOOP: &str = "loop";
 
-/// The kind of definition of a name.
+/// The way in which a template defines a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// A loop or `with` block defines the name.

@@ -49,11 +49,12 @@ pub(crate) const ADDED: &str = "=added";
 pub(crate) const REPEATED: &str = "=repeated";
 pub(crate) const JOINED: &str = "=joined";
 
-/// The largest total size of all results of a rendering, in bytes. `LARGEST` limits a single result.
+/// The largest total size of all results of a rendering, in bytes.
 const MOST: u64 = 50_000_000;
+/// The largest size of a single result, in bytes.
 const LARGEST: u64 = 10_000_000;
 
-/// The size that each value has in addition to its text, in bytes.
+/// The size of each value without its text, in bytes.
 const ITEM: u64 = 16;
 
 /// The deepest nesting of lists and objects.
@@ -244,14 +245,15 @@ fn note_null(state: &mut State<'_, '_>, value: &Jinja, name: &str) {
     }
 }
 
-/// Replaces `null` by an empty text, because `null` is printed as an empty text.
+/// Replaces `null` by an empty text. Templates print `null` in the same way.
 fn or_empty(value: Jinja) -> Jinja {
     if value.is_none() { "".into() } else { value }
 }
 
 /// Returns the value of a key, or the `length` of a text or list.
 ///
-/// Returns a placeholder ([`Gap`]) for a missing value. Fails if the engine cannot read the keys of the value.
+/// Returns a placeholder ([`Gap`]) for a missing key, and undefined if the value or the key is undefined. Fails if the
+/// engine cannot read the keys of the value.
 fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Error> {
     // Only the first missing part is reported.
     if value.downcast_object_ref::<Gap>().is_some() {
@@ -284,8 +286,8 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
 
 /// Records a missing value and, with `with_items`, missing items of a list.
 ///
-/// A use of a text, list or object counts 1/[`ITEM`] of its size. Returns the value, or undefined for a missing value.
-/// Returns an error if the total size exceeds the limit.
+/// A use of a text, list or object adds its size, divided by [`ITEM`], to the total size of the results. Returns the
+/// value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
 fn used(
     state: &mut State<'_, '_>,
     value: Jinja,

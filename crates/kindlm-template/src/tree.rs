@@ -22,7 +22,7 @@ pub(crate) fn constant<'t>(value: Jinja, span: Span) -> Expr<'t> {
     Expr::Const(Spanned::new(ast::Const { value }, span))
 }
 
-/// Makes a step: the call of a filter of [`crate::steps`], which templates cannot use.
+/// Makes a step: a call of a filter of [`crate::steps`]. Templates themselves cannot call these filters.
 pub(crate) fn step<'t>(
     name: &'static str,
     value: Expr<'t>,

@@ -118,9 +118,11 @@ impl Variables {
     }
 }
 
-/// The environment variables that templates may read.
+/// The value of the variable `env`.
 struct Env {
+    /// The variables that templates may read, by name; null for a variable that is not set.
     permitted: Map<String, Value>,
+    /// The names of other variables that a template has tried to read.
     refused: Mutex<BTreeSet<String>>,
 }
 

@@ -212,7 +212,9 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// Records a `set`. Returns the value, for a shared variable with the step that stores it; `None` if neither exists.
+    /// Records a `set`, and returns its value. For a shared variable, adds the step that stores the value.
+///
+/// A block with `set` has no value here. The result is then `None`, or only the step.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {
@@ -416,7 +418,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Returns the source text of an expression, with keys in the form `a.b`.
+    /// Returns the source text of an expression, with keys in the form `a.b`, and with filters without their arguments.
     fn written(&self, it: &Expr<'t>) -> String {
         match it {
             Expr::Var(it) => it.id.to_owned(),
@@ -508,7 +510,7 @@ impl<'t> Walk<'t> {
         made.collect()
     }
 
-    /// Records the error if `name` is not one of the `known` names, and no earlier name was unknown.
+    /// Records the error if `name` is not one of the `known` names. Only the first unknown name of a template counts.
     fn known<'n, Known: Iterator<Item = &'n str>>(
         &mut self,
         kind: &str,
