@@ -615,7 +615,10 @@ const SESSION: &str =
 /// Adds the session of a test to an object that has none.
 fn with_session(body: &str) -> String {
     match body.strip_suffix('}') {
-        Some(rest) if !body.contains("\"sessionId\"") => format!("{rest}{SESSION}}}"),
+        Some(rest) if !body.contains("\"sessionId\"") => {
+            let comma = if rest.trim() == "{" { "" } else { ", " };
+            format!("{rest}{}}}", SESSION.replacen(", ", comma, 1))
+        }
         _ => body.to_owned(),
     }
 }
@@ -727,6 +730,13 @@ mod tests {
         ] {
             assert_eq!(openclaw_model(agent_of(written)), expected, "{written}");
         }
+    }
+
+    #[test]
+    fn the_session_is_added_to_an_empty_object_too() {
+        let key = "\"sessionId\": {{ sessionId | dump }}{% endif %}}";
+        assert!(with_session("{}").ends_with(&format!("%}}{key}")));
+        assert!(with_session("{\"a\": 1}").ends_with(&format!("%}}, {key}")));
     }
 
     #[test]
