@@ -360,7 +360,8 @@ mod tests {
     fn rows_without_a_crate_are_findings() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("crates")).unwrap();
-        let page = "| `kindlm-gone` | 1 | a part | yes |\n| `xtask` | – | developer tasks | yes |\n";
+        let page =
+            "| `kindlm-gone` | 1 | a part | yes |\n| `xtask` | – | developer tasks | yes |\n";
         std::fs::write(root.path().join("ARCHITECTURE.md"), page).unwrap();
         let findings = check_architecture(root.path()).unwrap();
         assert_eq!(findings, ["ARCHITECTURE.md: there is no crate `kindlm-gone`: remove its row"]);

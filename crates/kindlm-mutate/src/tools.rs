@@ -81,9 +81,7 @@ pub(crate) static TOOLS: [Operator; 6] = [
 
 /// Returns true if two calls have the same tool and the same arguments. Their order has no meaning.
 fn is_equal(a: &ToolCall, b: &ToolCall) -> bool {
-    a.name == b.name
-        && a.arguments == b.arguments
-        && a.malformed_arguments == b.malformed_arguments
+    a.name == b.name && a.arguments == b.arguments && a.malformed_arguments == b.malformed_arguments
 }
 
 fn change_argument(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {

@@ -308,9 +308,8 @@ fn equal_calls_are_not_swapped() {
         let execution = Execution { tool_calls, ..Execution::default() };
         let original = Original { execution: &execution, others: &[], seed: "digest" };
         let mutant = find("swap-calls").unwrap().mutant(&original);
-        let names = mutant.map(|it| {
-            it.tool_calls.iter().map(|it| it.name.clone()).collect::<Vec<_>>().join(" ")
-        });
+        let names = mutant
+            .map(|it| it.tool_calls.iter().map(|it| it.name.clone()).collect::<Vec<_>>().join(" "));
         assert_eq!(names.as_deref(), swapped);
     }
 }

@@ -65,7 +65,8 @@ impl Translator<'_> {
         let (endpoint, input) = if is_generation {
             ("generations", "\"prompt\": {{ prompt | dump }}".to_owned())
         } else {
-            let image = body.shift_remove("image").map_or_else(|| IMAGE.to_owned(), |it| it.to_string());
+            let image =
+                body.shift_remove("image").map_or_else(|| IMAGE.to_owned(), |it| it.to_string());
             ("vectorizations", format!("\"image\": {image}"))
         };
         body.insert("model".to_owned(), json!(model));

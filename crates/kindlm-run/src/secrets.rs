@@ -7,8 +7,8 @@ use kindlm_engine::{Comparison, Suite};
 use kindlm_template::{environment, is_template};
 use kindlm_types::{
     AssertionResult, CaseResult, CheckedText, Completeness, Event, Execution, ExecutionError,
-    ExecutionResult, FinishReason, InputOption, InputRequest, JudgeVote, Judging, Message, Mismatch,
-    Report, ResultEvidence, SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
+    ExecutionResult, FinishReason, InputOption, InputRequest, JudgeVote, Judging, Message,
+    Mismatch, Report, ResultEvidence, SuiteInfo, ToolCall, Trace, Turn, Verdict, Workspace,
 };
 use serde_json::{Map, Value};
 

@@ -213,8 +213,8 @@ impl<'t> Walk<'t> {
     }
 
     /// Records a `set`, and returns its value. For a shared variable, adds the step that stores the value.
-///
-/// A block with `set` has no value here. The result is then `None`, or only the step.
+    ///
+    /// A block with `set` has no value here. The result is then `None`, or only the step.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {

@@ -62,7 +62,7 @@ pub(super) fn merged(test: &Node, default: &Node) -> Node {
     };
     let defaults = default.entries().iter().filter(applies);
     // The test decides whether a variable has a value (`vars`) or a list of values (`matrix`). So remove the other form
-// from the default test.
+    // from the default test.
     let defaults = defaults.filter_map(|(key, value)| match &*key.name {
         "vars" => Some((key.clone(), without(value, test.get("matrix")))),
         "matrix" => {

@@ -85,9 +85,9 @@ impl MediaFiles {
     }
 
     /// Returns the media of a reference. Reads no file.
-///
-/// Fails if [`load`](Self::load) has not read the file, if the reference is invalid, or if the media is of another
-/// kind.
+    ///
+    /// Fails if [`load`](Self::load) has not read the file, if the reference is invalid, or if the media is of another
+    /// kind.
     pub(super) fn get(&self, kind: MediaKind, reference: &str) -> Result<Media, MediaProblem> {
         let reference = reference.trim();
         let media = if let Some(path) = path_of(reference) {

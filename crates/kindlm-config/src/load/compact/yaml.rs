@@ -128,8 +128,8 @@ impl Aliases {
     }
 
     /// Returns the number of the anchor of a value: `Ok` if the anchor exists already, and `Err` for a new anchor.
-///
-/// Returns `None` for a value that occurs only once, or that was not counted.
+    ///
+    /// Returns `None` for a value that occurs only once, or that was not counted.
     fn anchor(&mut self, json: String) -> Option<Result<usize, usize>> {
         if self.counts.get(&json).is_none_or(|it| *it < 2) {
             return None;

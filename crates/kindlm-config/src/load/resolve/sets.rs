@@ -28,7 +28,7 @@ pub(in crate::load) struct Sets {
     /// Compiled lists of rules, by their JSON.
     compiled: HashMap<String, Arc<Rules>>,
     /// For each id, the text of the first rule with this id (`instruction` and `criteria`), and the name of its set or
-/// prompt.
+    /// prompt.
     said: HashMap<String, (Value, String)>,
 }
 
