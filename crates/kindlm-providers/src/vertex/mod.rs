@@ -140,12 +140,14 @@ impl Vertex {
                 body: body.clone(),
                 ..anthropic::Options::default()
             })?,
-            openai: OpenAi::new(openai::Options {
-                key: Some(key.clone()),
-                base_url: base_url("/endpoints/openapi"),
-                body,
-                ..openai::Options::default()
-            })?,
+            openai: OpenAi::new(
+                openai::Config {
+                    api_key_env: Some(key.clone()),
+                    body,
+                    ..openai::Config::default()
+                },
+                &format!("{base}/endpoints/openapi"),
+            )?,
             key,
             only_gemini,
             base,

@@ -8,7 +8,8 @@ use kindlm_types::{
     Embedding, FinishReason, Params, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
     ResponseFormat, Usage, reasons,
 };
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::StructuredOutput;
@@ -20,16 +21,38 @@ use crate::dialect::{chat, part, settings, strict};
 use crate::form::FormChoice;
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
 
-/// The settings of a codec of this dialect.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Options {
-    /// The environment variable of the key; `None` for a server without keys.
-    pub(crate) key: Option<String>,
+/// The settings of OpenAI, or of a compatible server.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "OpenaiConfig")]
+pub(crate) struct Config {
+    /// The name of the environment variable that holds the key; `null` for a server without keys.
+    #[schemars(with = "Value", extend("type" = ["string", "null"], "minLength" = 1))]
+    pub(crate) api_key_env: Option<String>,
+    /// The base address, before `/chat/completions`; by default, that of the provider, such as
+    /// `https://api.openai.com/v1`.
+    #[serde(default)]
+    #[schemars(url)]
     pub(crate) base_url: Option<String>,
+    /// The organization, sent as `OpenAI-Organization`.
+    #[serde(default)]
     pub(crate) organization: Option<String>,
+    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that
+    /// holds the value.
+    #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
+    /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
+    /// support this.
+    #[serde(default)]
     pub(crate) logprobs: bool,
+    /// Additional keys for the body of chat requests, as in the API: `response_format`, `reasoning_effort`, …
+    #[serde(default)]
+    #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     pub(crate) body: Map<String, Value>,
+    /// The form in which judges request JSON: `schema` (`response_format`), `tool` (a tool that the model must call)
+    /// or `none` (instructions alone). By default, KindLM starts with `schema`, and uses the next form when the model
+    /// rejects one.
+    #[serde(default)]
     pub(crate) structured_output: Option<StructuredOutput>,
 }
 
@@ -37,7 +60,6 @@ pub(crate) struct Options {
 const TAKEN: [&str; 7] =
     ["model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens", "n"];
 
-const BASE: &str = "https://api.openai.com/v1";
 const CHAT: &str = "/chat/completions";
 const EMBEDDING_MODEL: &str = "text-embedding-3-small";
 
@@ -53,20 +75,21 @@ pub(crate) struct OpenAi {
 }
 
 impl OpenAi {
-    /// Checks the settings, and returns the codec. Fails with the problems of the settings.
-    pub(crate) fn new(options: Options) -> Result<Self, Vec<Problem>> {
-        settings::check(options.key.as_deref(), options.base_url.as_deref())?;
-        settings::check_body(&options.body, &TAKEN)?;
-        let organization = options.organization.as_deref();
-        let own = settings::openai_headers(options.key.as_deref(), organization);
-        let headers = settings::literal_headers(own, &options.headers)?;
+    /// Checks the settings, and returns the codec. `base` is the address if the settings have none. Fails with the
+    /// problems of the settings.
+    pub(crate) fn new(config: Config, base: &str) -> Result<Self, Vec<Problem>> {
+        settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
+        settings::check_body(&config.body, &TAKEN)?;
+        let organization = config.organization.as_deref();
+        let own = settings::openai_headers(config.api_key_env.as_deref(), organization);
+        let headers = settings::literal_headers(own, &config.headers)?;
         Ok(Self {
-            address: Address::new(options.base_url.as_deref().unwrap_or(BASE), "", CHAT),
-            key: options.key,
+            address: Address::new(config.base_url.as_deref().unwrap_or(base), "", CHAT),
+            key: config.api_key_env,
             headers,
-            logprobs: options.logprobs,
-            body: options.body,
-            form: options.structured_output.map_or(FormChoice::Automatic, FormChoice::Fixed),
+            logprobs: config.logprobs,
+            body: config.body,
+            form: config.structured_output.map_or(FormChoice::Automatic, FormChoice::Fixed),
         })
     }
 

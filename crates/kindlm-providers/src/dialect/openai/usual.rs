@@ -104,7 +104,7 @@ pub(super) fn reply(prompt: &Prompt, response: &HttpResponse) -> Option<Reply> {
 mod tests {
     use serde_json::json;
 
-    use super::super::{OpenAi, Options};
+    use super::super::{Config, OpenAi};
     use super::*;
 
     fn usual() -> Value {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn fast_reader_agrees_with_the_tree_reader() {
-        let codec = OpenAi::new(Options::default()).unwrap();
+        let codec = OpenAi::new(Config::default(), "https://api.openai.com/v1").unwrap();
         let prompt: Prompt = serde_json::from_value(json!({"model": "m", "messages": []})).unwrap();
         let check = |status: u16, body: &Value| {
             let body = body.to_string().into_bytes();
