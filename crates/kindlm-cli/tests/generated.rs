@@ -143,6 +143,20 @@ fn provider_reference_is_fresh() {
         writeln!(page, "| [`{}`]({link}) | {key} | {shorthand} | {} |", meta.id, meta.summary)
             .unwrap();
     }
+    page.push_str(
+        "\n## Servers with OpenAI's API\n\n\
+         Each of these is a provider with the settings of `openai`, and with an address and a variable of its own: \
+         `models: [groq:llama-3.3-70b-versatile]`. `kindlm explain groq` shows an entry of `providers`.\n\n\
+         | id | key variable | `id:model` | address |\n|---|---|---|---|\n",
+    );
+    for server in kindlm_providers::servers::all() {
+        let entry = &kindlm_providers::find(server.name).unwrap().meta;
+        let key = entry.key_variable.map_or("–".to_owned(), |it| format!("`{it}`"));
+        let shorthand = if entry.shorthand { "yes" } else { "–" };
+        let address = if server.base_url.is_empty() { server.needs } else { server.base_url };
+        writeln!(page, "| [`{}`]({}) | {key} | {shorthand} | `{address}` |", server.name, server.docs)
+            .unwrap();
+    }
     check("docs/reference/providers.md", &page);
 }
 

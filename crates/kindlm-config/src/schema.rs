@@ -54,9 +54,9 @@ struct Items {
 }
 
 fn providers(definitions: &mut Definitions) -> Value {
-    let all = kindlm_providers::REGISTRY.iter();
-    let providers: Map<String, Value> =
-        all.map(|it| (it.meta.id.to_owned(), (it.schema)(definitions))).collect();
+    let providers: Map<String, Value> = kindlm_providers::all()
+        .map(|it| (it.meta.id.to_owned(), (it.schema)(definitions)))
+        .collect();
     json!({
         "type": "object",
         "properties": providers,
@@ -212,7 +212,7 @@ pub fn json_schema_with(
             {"required": ["transcript"]}, {"required": ["command"]},
         ]}}}},
     ]);
-    let ids: Vec<&str> = kindlm_providers::REGISTRY.iter().map(|it| it.meta.id).collect();
+    let ids: Vec<&str> = kindlm_providers::all().map(|it| it.meta.id).collect();
     document["properties"]["providers"]["additionalProperties"] = json!({
         "type": "object",
         "required": ["type"],

@@ -1,9 +1,10 @@
 //! Codecs for the APIs of language models, and the client that uses them.
 //!
-//! [`REGISTRY`] lists the providers; each has its own folder. A [`Codec`] turns a [`Prompt`](kindlm_types::Prompt) into
-//! an [`HttpRequest`] and an [`HttpResponse`] into a [`Reply`](kindlm_types::Reply), and does no I/O. The `http`
-//! feature adds the transport. Codecs never see keys: a request names the environment variable
-//! ([`HeaderValue::FromEnv`]), and the transport resolves it. Token prices are in [`pricing`].
+//! [`REGISTRY`] lists the providers; each has its own folder. Each row of [`servers`] is a provider too. A [`Codec`]
+//! turns a [`Prompt`](kindlm_types::Prompt) into an [`HttpRequest`] and an [`HttpResponse`] into a
+//! [`Reply`](kindlm_types::Reply), and does no I/O. The `http` feature adds the transport. Codecs never see keys: a
+//! request names the environment variable ([`HeaderValue::FromEnv`]), and the transport resolves it. Token prices are
+//! in [`pricing`].
 //!
 //! ```
 //! use kindlm_providers::{HttpResponse, Kind, built_in, shorthand};
@@ -52,6 +53,7 @@ mod dialect;
 mod form;
 pub mod pricing;
 mod registry;
+pub mod servers;
 mod socket;
 
 #[cfg(feature = "http")]
@@ -74,7 +76,8 @@ pub use registry::{Kind, MakeCodec, MakeSocketCodec, Meta, Registration, shortha
 pub use script::Scripts;
 pub use socket::{Opening, SocketCodec, SocketExchange, Step};
 
-// To add a provider, add its folder, a `mod` line, and a line in the slice below.
+// To add a provider, add its folder, a `mod` line, and a line in the slice below. A server with an API compatible to
+// OpenAI's is a row in `servers.rs` instead.
 
 mod anthropic;
 mod bedrock;
@@ -96,7 +99,7 @@ pub mod scripted;
 mod vertex;
 mod websocket;
 
-/// All providers of this crate, sorted by id.
+/// The providers of this crate with a folder of their own, sorted by id.
 pub static REGISTRY: &[&Registration] = &[
     &anthropic::REGISTRATION,
     &bedrock::REGISTRATION,
@@ -130,12 +133,17 @@ impl Registered for Registration {
 
 /// Returns the providers of this crate. [`Registry::with`] adds your own; see `examples/own_provider.rs`.
 pub fn built_in() -> Providers {
-    Registry::new(REGISTRY)
+    Registry::new(&all().collect::<Vec<_>>())
+}
+
+/// Returns all providers of this crate: those of [`REGISTRY`], and then the [`servers`].
+pub fn all() -> impl Iterator<Item = &'static Registration> + Clone {
+    REGISTRY.iter().copied().chain(servers::registrations())
 }
 
 /// Returns the provider of this crate with this id; `None` if the id is unknown.
 pub fn find(id: &str) -> Option<&'static Registration> {
-    REGISTRY.iter().copied().find(|it| it.meta.id == id)
+    all().find(|it| it.meta.id == id)
 }
 
 /// The key that names the provider of an entry of `providers`. Without it, the entry's own name names the provider.
@@ -154,17 +162,21 @@ pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     }
 }
 
-/// Returns the functions that a provider offers with every request. They are `functions` in the `body` of `openai`, in
-/// addition to the tools of tests.
+/// Returns the functions that a provider offers with every request. They are `functions` in the `body` of `openai` and
+/// of a compatible server, in addition to the tools of tests.
 pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
     let functions = match configured(known, name, config) {
-        Some((registration, config)) if registration.meta.id == "openai" => {
+        Some((registration, config)) if speaks_openai(registration.meta.id) => {
             config.pointer("/body/functions").and_then(Value::as_array).cloned()
         }
         _ => None,
     };
     let read = |it: Value| serde_json::from_value(it).ok();
     functions.into_iter().flatten().filter_map(read).collect()
+}
+
+fn speaks_openai(id: &str) -> bool {
+    id == "openai" || servers::find(id).is_some()
 }
 
 /// Returns the evidence that the suite declares complete for a provider. The set is empty if no agent can run behind

@@ -59,6 +59,50 @@ fn a_model_names_its_provider() {
 }
 
 #[test]
+fn a_model_names_a_compatible_server() {
+    for (blocks, models) in [
+        ("models: [groq:llama-3.3-70b-versatile, { model: xai:grok-4 }]", &["groq", "xai"][..]),
+        (
+            "providers: { groq: { apiKeyEnv: MINE, body: { service_tier: flex } } }\n\
+             models: [{ id: fast, provider: groq, model: openai/gpt-oss-20b }]",
+            &["groq"],
+        ),
+        (
+            "providers: { fast: { type: cerebras, apiKeyEnv: MINE } }\n\
+             models: [{ id: fast, provider: fast, model: gpt-oss-120b }]",
+            &["fast"],
+        ),
+        (
+            "providers: { databricks: { apiKeyEnv: MINE, baseUrl: 'https://w.example/serving-endpoints' } }\n\
+             models: [databricks:mine]",
+            &["databricks"],
+        ),
+    ] {
+        let rest = "prompts: { p: hi }\ntests: [{ name: t, prompt: p, expect: {} }]";
+        let loaded = loaded(&format!("{blocks}\n{rest}"), &Memory::default());
+        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+        let found: Vec<&str> = suite.models.iter().map(|it| it.provider.as_str()).collect();
+        assert_eq!(found, models, "{blocks}");
+        let key = suite.providers[models[0]]["apiKeyEnv"].as_str().unwrap();
+        assert!(["GROQ_API_KEY", "MINE"].contains(&key), "{key}");
+    }
+    for (blocks, messages) in [
+        ("models: [{ model: gorq:x }]", ["the provider `gorq` is not configured", "did you mean `groq`?"]),
+        ("models: [{ model: databricks:x }]", ["`databricks` is not configured", "DATABRICKS_TOKEN"]),
+        (
+            "providers: { databricks: { apiKeyEnv: KEY } }\nmodels: [databricks:x]",
+            ["`databricks` needs `baseUrl`", "serving-endpoints"],
+        ),
+    ] {
+        let rest = "prompts: { p: hi }\ntests: [{ name: t, prompt: p, expect: {} }]";
+        let broken = said(&loaded(&format!("{blocks}\n{rest}"), &Memory::default()));
+        for message in messages {
+            assert!(broken.contains(message), "{blocks}: {broken}");
+        }
+    }
+}
+
+#[test]
 fn a_judge_that_is_also_tested_has_the_default_parameters() {
     let judged = "expect: { judge: [{ criteria: kind, model: openai:gpt-5 }] }";
     let grades = format!("{{ name: a, prompt: p, models: [openai:gpt-4o], {judged} }}");

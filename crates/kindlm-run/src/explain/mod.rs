@@ -106,7 +106,7 @@ fn pages() -> impl Iterator<Item = Page> {
         summary: it.meta.summary,
         text: it.meta.docs,
     });
-    let providers = kindlm_providers::REGISTRY.iter().map(|it| Page {
+    let providers = kindlm_providers::all().map(|it| Page {
         kind: "providers",
         id: it.meta.id,
         summary: it.meta.summary,

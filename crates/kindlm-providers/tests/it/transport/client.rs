@@ -44,6 +44,24 @@ async fn a_codec_provider_is_reached_through_the_transport() {
 }
 
 #[tokio::test]
+async fn a_compatible_server_is_a_provider_by_its_name() {
+    let server = server();
+    let url = format!("{}/v1", server.url());
+    let client = client(json!({"groq": {"apiKeyEnv": "TOKEN", "baseUrl": url}}));
+    let reply = client.complete("groq", &prompt("hi"), LONG, &Unlimited).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.usage.total_tokens), ("ok", 15));
+    server.push(MockReply::error(401, "bad key"));
+    let err = client.complete("groq", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
+    assert_eq!((err.kind, err.provider.as_str()), (Kind::Auth, "groq"));
+    let requests = server.requests();
+    assert_eq!(requests[0].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+    assert_eq!(requests[0].path, "/v1/chat/completions");
+    // Without an entry, the key is in the usual variable.
+    let err = client.complete("xai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
+    assert!(err.message.contains("`XAI_API_KEY` is not set"), "{err}");
+}
+
+#[tokio::test]
 async fn another_provider_has_no_price_of_openai_embeddings() {
     let server = server();
     let url = format!("{}/v1", server.url());
