@@ -1,5 +1,6 @@
-//! Servers with an API compatible to OpenAI's: their addresses, keys and own settings.
+//! Servers with an API compatible to OpenAI's: their settings in promptfoo. KindLM's table has their addresses and keys.
 
+use kindlm_providers::servers;
 use kindlm_source::{Key, Kind, Node, Span};
 
 use super::Translator;
@@ -19,68 +20,21 @@ pub(super) struct Server {
     is_open: bool,
 }
 
-const fn server(name: &'static str, base_url: &'static str, key: &'static str) -> Server {
-    Server { name, base_url, key, is_open: false }
-}
-
-const fn open(name: &'static str, base_url: &'static str, key: &'static str) -> Server {
-    Server { name, base_url, key, is_open: true }
-}
-
-/// All servers. Two rows with one address are two names of one vendor.
-const SERVERS: [Server; 41] = [
-    server("abliteration", "https://api.abliteration.ai/v1", "ABLIT_KEY"),
-    server("ai21", "https://api.ai21.com/studio/v1", "AI21_API_KEY"),
-    server("aimlapi", "https://api.aimlapi.com/v1", "AIML_API_KEY"),
-    server("alibaba", DASHSCOPE, "DASHSCOPE_API_KEY"),
-    server("alicloud", DASHSCOPE, "DASHSCOPE_API_KEY"),
-    server("aliyun", DASHSCOPE, "DASHSCOPE_API_KEY"),
-    server("atlascloud", "https://api.atlascloud.ai/v1", "ATLASCLOUD_API_KEY"),
-    server("cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
-    server("cloudflare-ai", "", "CLOUDFLARE_API_KEY"),
-    server("cometapi", "https://api.cometapi.com/v1", "COMETAPI_KEY"),
-    server("dashscope", DASHSCOPE, "DASHSCOPE_API_KEY"),
-    server("databricks", "", "DATABRICKS_TOKEN"),
-    server("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    open("docker", "http://localhost:12434/engines/v1", "DOCKER_MODEL_RUNNER_API_KEY"),
-    server("envoy", "", "OPENAI_API_KEY"),
-    server("f5", "", "F5_API_KEY"),
-    server("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
-    server("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-    open("helicone", "http://localhost:8080/ai", "HELICONE_API_KEY"),
-    server("hf", HUGGING_FACE, "HF_TOKEN"),
-    server("huggingface", HUGGING_FACE, "HF_TOKEN"),
-    server("hyperbolic", "https://api.hyperbolic.xyz/v1", "HYPERBOLIC_API_KEY"),
-    server("litellm", "http://0.0.0.0:4000", "LITELLM_API_KEY"),
-    server("llamaapi", "https://api.llama.com/compat/v1", "LLAMA_API_KEY"),
-    open("localai", "http://localhost:8080/v1", "LOCALAI_API_KEY"),
-    server("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY"),
-    open("mlflow-gateway", "", "MLFLOW_GATEWAY_API_KEY"),
-    server("moonshot", "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"),
-    server("novita", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY"),
-    server("nscale", "https://inference.api.nscale.com/v1", "NSCALE_SERVICE_TOKEN"),
-    server("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
-    open("openclaw", "http://127.0.0.1:18789/v1", "OPENCLAW_GATEWAY_TOKEN"),
-    server("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
-    server("orcarouter", "https://api.orcarouter.ai/v1", "ORCAROUTER_API_KEY"),
-    server("perplexity", "https://api.perplexity.ai", "PERPLEXITY_API_KEY"),
-    // Portkey's own key is in a header. The bearer token is the key of the vendor behind Portkey, if Portkey does not
-    // store it.
-    open("portkey", "https://api.portkey.ai/v1", "OPENAI_API_KEY"),
-    server("togetherai", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-    server("truefoundry", "https://llm-gateway.truefoundry.com", "TRUEFOUNDRY_API_KEY"),
-    // promptfoo sends the same conversation with the SDK of Vercel.
-    server("vercel", "https://ai-gateway.vercel.sh/v1", "AI_GATEWAY_API_KEY"),
-    server("vllm", "http://localhost:8000/v1", "VLLM_API_KEY"),
-    server("xai", "https://api.x.ai/v1", "XAI_API_KEY"),
+/// The servers that have another name in promptfoo than in KindLM.
+const RENAMED: [(&str, &str); 5] = [
+    ("alibaba", "dashscope"),
+    ("alicloud", "dashscope"),
+    ("aliyun", "dashscope"),
+    ("hf", "huggingface"),
+    ("togetherai", "together"),
 ];
-
-const DASHSCOPE: &str = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1";
-const HUGGING_FACE: &str = "https://router.huggingface.co/v1";
 
 /// Returns the server with this prefix of ids; `None` for an unknown prefix.
 pub(super) fn find(name: &str) -> Option<Server> {
-    SERVERS.into_iter().find(|it| it.name == name)
+    let renamed = RENAMED.iter().find(|(it, _)| *it == name);
+    let row = servers::find(renamed.map_or(name, |it| it.1))?;
+    let name = renamed.map_or(row.name, |it| it.0);
+    Some(Server { name, base_url: row.base_url, key: row.key, is_open: row.is_open })
 }
 
 impl Translator<'_> {
@@ -323,10 +277,12 @@ mod tests {
 
     #[test]
     fn every_server_has_an_address_or_advice() {
-        for server in SERVERS {
-            let has_advice = ADDRESSES.iter().any(|(it, _)| *it == server.name);
-            assert_eq!(server.base_url.is_empty(), has_advice, "{}", server.name);
-            assert_eq!(find(server.name), Some(server));
+        let names = servers::all().map(|it| it.name).chain(RENAMED.map(|(it, _)| it));
+        for name in names {
+            let server = find(name).unwrap();
+            let has_advice = ADDRESSES.iter().any(|(it, _)| *it == name);
+            assert_eq!(server.base_url.is_empty(), has_advice, "{name}");
+            assert_eq!(server.name, name);
         }
     }
 
