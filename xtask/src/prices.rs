@@ -1,9 +1,10 @@
-//! Makes the price table of models from the file of `LiteLLM`.
+//! Makes the table of prices and context windows of models from the file of `LiteLLM`.
 //!
 //! That file is `model_prices_and_context_window.json` of the project `BerriAI/litellm`, an object with an entry for
-//! each model. These keys are read: `litellm_provider`, `mode`, and the prices of one token in US dollars:
-//! `input_cost_per_token`, `output_cost_per_token`, `cache_read_input_token_cost`, `cache_creation_input_token_cost`.
-//! The same keys with `_above_200k_tokens`, or another number, are the prices of requests with a longer prompt.
+//! each model. These keys are read: `litellm_provider`, `mode`, `max_input_tokens` (the maximum number of tokens of a
+//! prompt), and the prices of one token in US dollars: `input_cost_per_token`, `output_cost_per_token`,
+//! `cache_read_input_token_cost`, `cache_creation_input_token_cost`. The same price keys with `_above_200k_tokens`, or
+//! another number, are the prices of requests with a longer prompt.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -34,6 +35,35 @@ const VENDORS: [(&str, &str, &str); 12] = [
     ("vertex_ai-llama_models", "vertex", "vertex_ai/"),
 ];
 
+/// The servers with an API compatible to OpenAI's: their names in the file, and KindLM's provider.
+///
+/// Their models begin with the name of the server and a slash in the file. Their own names may have slashes and colons,
+/// and no number.
+const SERVERS: [(&str, &str); 13] = [
+    ("cerebras", "cerebras"),
+    ("dashscope", "dashscope"),
+    ("deepseek", "deepseek"),
+    ("fireworks_ai", "fireworks"),
+    ("groq", "groq"),
+    ("hyperbolic", "hyperbolic"),
+    ("minimax", "minimax"),
+    ("moonshot", "moonshot"),
+    ("novita", "novita"),
+    ("nscale", "nscale"),
+    ("openrouter", "openrouter"),
+    ("together_ai", "together"),
+    ("xai", "xai"),
+];
+
+/// Returns the vendors and the servers: their names in the file, KindLM's provider, and the prefix of their models.
+fn sources() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    let vendors = VENDORS.into_iter();
+    let vendors = vendors.map(|(vendor, provider, prefix)| (vendor, provider, prefix.to_owned()));
+    let servers = SERVERS.into_iter();
+    let servers = servers.map(|(server, provider)| (server, provider, format!("{server}/")));
+    vendors.chain(servers)
+}
+
 /// The prefixes of model names at Bedrock that denote a region.
 const REGIONS: [&str; 6] = ["apac", "au", "eu", "global", "jp", "us"];
 
@@ -57,6 +87,9 @@ struct Entry {
     cache_write: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     long_prompt: Option<LongPrompt>,
+    /// The maximum number of tokens of a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_input: Option<u64>,
     /// The note of a person who wrote the entry. An entry with a note is not replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -77,7 +110,7 @@ struct LongPrompt {
 
 /// Replaces the prices of the vendors in the table by the prices of a file, and returns a summary.
 ///
-/// Entries stay if they have a note, if the file lacks their model, or if [`VENDORS`] lacks their provider.
+/// Entries stay if they have a note, if the file lacks their model, or if [`sources`] lacks their provider.
 ///
 /// # Errors
 ///
@@ -97,8 +130,8 @@ pub(crate) fn update(root: &Path, file: &Path, date: &str) -> Result<String> {
     let models: Map<String, Value> =
         serde_json::from_str(&text).with_context(|| file.display().to_string())?;
     let mut words = Vec::new();
-    for (vendor, provider, prefix) in VENDORS {
-        let mut entries = entries(&models, vendor, prefix);
+    for (vendor, provider, prefix) in sources() {
+        let mut entries = entries(&models, vendor, &prefix);
         if entries.is_empty() {
             bail!("{} has no price of `{vendor}`", file.display());
         }
@@ -106,7 +139,7 @@ pub(crate) fn update(root: &Path, file: &Path, date: &str) -> Result<String> {
         let old = table.providers.remove(provider).unwrap_or_default();
         let of_vendor = models.iter().filter(|(_, it)| it["litellm_provider"] == vendor);
         let found: HashSet<&str> =
-            of_vendor.map(|(name, _)| name.strip_prefix(prefix).unwrap_or(name)).collect();
+            of_vendor.map(|(name, _)| name.strip_prefix(&*prefix).unwrap_or(name)).collect();
         let kept: Vec<Entry> = old
             .into_iter()
             .filter(|it| it.note.is_some() || !found.contains(it.model.as_str()))
@@ -154,15 +187,14 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     // - models that search, because they also charge for each search;
     // - aliases, which are names without a number: they denote another model each year, but their price would be used
     //   for dated names too.
+    // Servers name models in these ways, so their names stay.
     let vendor = facts["litellm_provider"].as_str().unwrap_or_default();
+    let is_server = SERVERS.iter().any(|(it, _)| *it == vendor);
     let has_colon = !embeds && model.contains(':') && !vendor.starts_with("bedrock");
     let has_slash = model.contains('/') && !vendor.starts_with("vertex_ai");
     // Mistral's embedding models have no number.
-    let is_alias =
-        !embeds && !model.contains(|it: char| it.is_ascii_digit()) && !model.ends_with("-latest");
-    let is_other = is_alias
-        || has_colon
-        || has_slash
+    let is_alias = !embeds && !has_number(model) && !model.ends_with("-latest");
+    let is_other = (!is_server && (is_alias || has_colon || has_slash))
         || model.contains("-search")
         || model.contains("deep-research");
     if !(is_chat || embeds) || depends || is_other {
@@ -192,8 +224,13 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
         cached_input: price("cache_read_input_token_cost"),
         cache_write: price("cache_creation_input_token_cost"),
         long_prompt,
+        max_input: facts["max_input_tokens"].as_u64().filter(|it| *it > 0),
         note: None,
     })
+}
+
+fn has_number(model: &str) -> bool {
+    model.contains(|it: char| it.is_ascii_digit())
 }
 
 /// Returns the limit in the key of an input price for long prompts, in thousands of tokens:
@@ -209,7 +246,7 @@ fn per_million(price: f64) -> f64 {
 }
 
 /// Returns true if another entry with the same price is the same model: without the date of its version, or without the
-/// region of Bedrock.
+/// region of Bedrock. A name without a number does not stand for dated versions, except that of an embedding model.
 fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
     let is_same = |name: &str| {
         let same = all.get(name).map(|it| Entry { model: entry.model.clone(), ..it.clone() });
@@ -223,7 +260,8 @@ fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
     dates.into_iter().any(|(name, rest)| {
         let is_date = rest.len() >= 4
             && rest.bytes().all(|it| matches!(it, b'-' | b'@') || it.is_ascii_digit());
-        is_date && is_same(name)
+        let stands = has_number(name) || entry.output <= 0.0;
+        is_date && stands && is_same(name)
     })
 }
 
@@ -247,7 +285,8 @@ fn shown(table: &Table) -> Result<String> {
 
 /// Returns an entry as JSON on one line, with whole numbers without a fraction.
 fn line(entry: &Entry) -> Result<String> {
-    let Entry { model, input, output, cached_input, cache_write, long_prompt, note } = entry;
+    let Entry { model, input, output, cached_input, cache_write, long_prompt, max_input, note } =
+        entry;
     let number = |key: &str, it: &Option<f64>| it.map(|it| format!("\"{key}\": {it}"));
     let text = |key: &str, it: &str| -> Result<String> {
         Ok(format!("\"{key}\": {}", serde_json::to_string(it)?))
@@ -259,6 +298,7 @@ fn line(entry: &Entry) -> Result<String> {
         number("cachedInput", cached_input),
         number("cacheWrite", cache_write),
         long_prompt.as_ref().map(long_prompt_line),
+        max_input.map(|it| format!("\"maxInput\": {it}")),
         note.as_deref().map(|it| text("note", it)).transpose()?,
     ];
     Ok(format!("{{ {} }}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
@@ -321,6 +361,18 @@ mod tests {
     }
 
     #[test]
+    fn servers_name_models_with_slashes_and_without_numbers() {
+        let price = |input: f64| json!({"litellm_provider": "groq", "mode": "chat", "input_cost_per_token": input, "output_cost_per_token": 1e-5});
+        let models = json!({
+            "groq/openai/gpt-oss-20b": price(1e-7), "groq/chat": price(1e-6), "groq/chat-0324": price(1e-6),
+            "groq/x-1": price(1e-6), "groq/x-1-0324": price(1e-6), "groq/x:free": price(0.0),
+        });
+        let found = entries(models.as_object().unwrap(), "groq", "groq/");
+        let names: Vec<&str> = found.iter().map(|it| it.model.as_str()).collect();
+        assert_eq!(names, ["chat", "chat-0324", "openai/gpt-oss-20b", "x-1"]);
+    }
+
+    #[test]
     fn notes_and_other_providers_stay() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join(TABLE);
@@ -330,14 +382,13 @@ mod tests {
             "openai": [{"model": "old", "input": 1, "output": 2}, {"model": "long-1", "input": 1, "output": 2}, {"model": "a", "input": 9, "output": 9, "note": "kept"}],
         }});
         fs::write(&path, old.to_string()).unwrap();
-        let vendors = VENDORS.map(|(vendor, _, prefix)| {
+        let vendors = sources().map(|(vendor, _, prefix)| {
             let mode = if vendor == "bedrock" { "embedding" } else { "chat" };
-            let price = json!({"litellm_provider": vendor, "mode": mode, "input_cost_per_token": 1.1e-6, "output_cost_per_token": 2e-6});
+            let price = json!({"litellm_provider": vendor, "mode": mode, "max_input_tokens": 1000, "input_cost_per_token": 1.1e-6, "output_cost_per_token": 2e-6});
             (format!("{prefix}a"), vendor, price)
         });
         // The names of a file are unique, so each vendor has a model of its own.
         let models: Map<String, Value> = vendors
-            .into_iter()
             .map(|(name, vendor, price)| (format!("{name}-1-{vendor}"), price))
             .chain([("long-1".to_owned(), json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token_above_1k_tokens": 1})), ("a".to_owned(), json!({"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 1e-6, "output_cost_per_token": 1e-6}))])
             .collect();
@@ -352,7 +403,9 @@ mod tests {
             table.providers["openai"].iter().map(|it| (it.model.as_str(), it.input)).collect();
         assert_eq!(openai, [("a", 9.0), ("a-1-openai", 1.1), ("old", 1.0)]);
         assert!(
-            text.contains("\n      { \"model\": \"a-1-openai\", \"input\": 1.1, \"output\": 2 }"),
+            text.contains(
+                "\n      { \"model\": \"a-1-openai\", \"input\": 1.1, \"output\": 2, \"maxInput\": 1000 }"
+            ),
             "{text}"
         );
         assert!(update(root.path(), &file, "26.11.2026").is_err());

@@ -29,11 +29,19 @@ const RENAMED: [(&str, &str); 5] = [
     ("togetherai", "together"),
 ];
 
+fn renamed(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    RENAMED.iter().find(|(it, _)| *it == name)
+}
+
+/// Returns KindLM's name of a server. Any other name is unchanged.
+pub(super) fn name_in_kindlm(name: &str) -> &str {
+    renamed(name).map_or(name, |it| it.1)
+}
+
 /// Returns the server with this prefix of ids; `None` for an unknown prefix.
 pub(super) fn find(name: &str) -> Option<Server> {
-    let renamed = RENAMED.iter().find(|(it, _)| *it == name);
-    let row = servers::find(renamed.map_or(name, |it| it.1))?;
-    let name = renamed.map_or(row.name, |it| it.0);
+    let row = servers::find(name_in_kindlm(name))?;
+    let name = renamed(name).map_or(row.name, |it| it.0);
     Some(Server { name, base_url: row.base_url, key: row.key, is_open: row.is_open })
 }
 

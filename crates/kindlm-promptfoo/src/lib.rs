@@ -64,7 +64,6 @@ mod nested;
 mod network;
 mod packages;
 mod plain;
-mod prices;
 mod program_providers;
 mod programs;
 mod prompts;

@@ -215,15 +215,11 @@ fn typed(node: &Node, kind: &str) -> Node {
 
 /// Returns the price of a model if the suite cannot find it by the key of the provider.
 ///
-/// This is the price under the vendor's usual name, or else promptfoo's price. Returns `None` if the suite finds a
-/// price itself, or if no price is known.
+/// This is the price under KindLM's name of the vendor. Returns `None` if the suite finds a price itself, or if no
+/// price is known.
 pub(super) fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
-    let known = kindlm_providers::pricing::price(name, model);
-    let price = match known {
-        Some(_) if name == key => return None,
-        Some(price) => price,
-        None => super::prices::price(name, model)?,
-    };
+    let name = super::gateways::name_in_kindlm(name);
+    let price = kindlm_providers::pricing::price(name, model).filter(|_| name != key)?;
     Some(Node::at(span, &serde_json::to_value(price).ok()?))
 }
 

@@ -1,7 +1,7 @@
-//! The known prices of models.
+//! The known prices and context windows of models.
 //!
-//! The prices are data (`prices.json`), with their date. `cargo xtask prices` makes them from a public file. The price
-//! of an unlisted model is `None`, never 0.
+//! They are data (`prices.json`), with their date. `cargo xtask prices` makes them from a public file. The price of an
+//! unlisted model is `None`, never 0.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -31,17 +31,17 @@ struct Entry {
     model: String,
     #[serde(flatten)]
     price: Price,
+    /// The maximum number of tokens of a prompt.
+    #[serde(default, rename = "maxInput")]
+    max_input: Option<u64>,
     #[serde(default)]
     #[expect(dead_code, reason = "for the people who read the file")]
     note: Option<String>,
 }
 
-static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|| {
+static PRICES: LazyLock<HashMap<String, Vec<Entry>>> = LazyLock::new(|| {
     let table: Option<Table> = serde_json::from_str(TABLE).ok();
-    let entries = |list: Vec<Entry>| list.into_iter().map(|it| (it.model, it.price)).collect();
-    table
-        .map(|it| it.providers.into_iter().map(|(id, list)| (id, entries(list))).collect())
-        .unwrap_or_default()
+    table.map(|it| it.providers).unwrap_or_default()
 });
 
 /// Returns the price of a provider's model, in US dollars per million tokens. Returns `None` if it is unknown.
@@ -49,7 +49,8 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// A model matches its exact name, or that name with a version or an effort: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`,
 /// `gemini-2.0-flash-001` is `gemini-2.0-flash`. The suffixes `latest`, `low`, `medium` and `high` are accepted too. If
 /// several names match, the longest name counts. A name with any other suffix (`gpt-4o-audio-preview`,
-/// `claude-opus-4-9`) is another model.
+/// `claude-opus-4-9`) is another model. A name without a number (`deepseek-chat`) is an alias of changing models, so
+/// only that name itself matches it.
 ///
 /// At Bedrock, the name of a model may begin with a region. Such a model has the price of its whole name, or else the
 /// price of the name without the region.
@@ -62,27 +63,49 @@ static PRICES: LazyLock<HashMap<String, Vec<(String, Price)>>> = LazyLock::new(|
 /// assert_eq!(price("ollama", "llama3").map(|it| it.input), Some(0.0));
 /// ```
 pub fn price(provider: &str, model: &str) -> Option<Price> {
-    let prices = prices(provider)?;
+    entry(provider, model).map(|it| it.price)
+}
+
+/// Returns the maximum number of tokens of a prompt for a provider's model, which is its context window or a part of
+/// it. Returns `None` if it is unknown. Models match as in [`price`].
+///
+/// ```
+/// use kindlm_providers::pricing::max_input;
+///
+/// assert_eq!(max_input("openai", "gpt-4o-2024-08-06"), Some(128_000));
+/// assert_eq!(max_input("openai", "a-model-of-mine"), None);
+/// ```
+pub fn max_input(provider: &str, model: &str) -> Option<u64> {
+    entry(provider, model)?.max_input
+}
+
+fn entry(provider: &str, model: &str) -> Option<&'static Entry> {
+    let entries = entries(provider)?;
     if provider != "bedrock" {
-        return price_in(prices, model);
+        return entry_in(entries, model);
     }
     // A profile may be named by its ARN.
     let model = model.rsplit('/').next().unwrap_or(model);
     let without = model.split_once('.').filter(|(region, _)| REGIONS.contains(region));
-    price_in(prices, model).or_else(|| price_in(prices, without?.1))
+    entry_in(entries, model).or_else(|| entry_in(entries, without?.1))
 }
 
-/// Returns the price of a model in a table: of its exact name, or else of the longest name with a version suffix.
-fn price_in(prices: &[(String, Price)], model: &str) -> Option<Price> {
-    let exact = prices.iter().find(|(name, _)| name == model || (name == ANY && !model.is_empty()));
-    exact
-        .or_else(|| {
-            prices
-                .iter()
-                .filter(|(name, _)| is_version_of(model, name))
-                .max_by_key(|(name, _)| name.len())
-        })
-        .map(|(_, price)| *price)
+/// Returns the entry of a model in a table: of its exact name, or else of the longest name with a version suffix.
+fn entry_in<'e>(entries: &'e [Entry], model: &str) -> Option<&'e Entry> {
+    let is_any = |it: &Entry| it.model == ANY && !model.is_empty();
+    let exact = entries.iter().find(|it| it.model == model || is_any(it));
+    exact.or_else(|| {
+        entries
+            .iter()
+            .filter(|it| !is_alias(it) && is_version_of(model, &it.model))
+            .max_by_key(|it| it.model.len())
+    })
+}
+
+/// Returns true if the name of an entry denotes another model each year. Embedding models have no output, and may have
+/// no number either.
+fn is_alias(entry: &Entry) -> bool {
+    entry.price.output > 0.0 && !entry.model.contains(|it: char| it.is_ascii_digit())
 }
 
 /// The region prefixes of model names at Bedrock.
@@ -90,11 +113,11 @@ const REGIONS: [&str; 6] = ["apac", "au", "eu", "global", "jp", "us"];
 
 /// Returns the names in the price table of a provider; `*` stands for every model.
 pub fn models(provider: &str) -> impl Iterator<Item = &'static str> {
-    prices(provider).into_iter().flatten().map(|(name, _)| name.as_str())
+    entries(provider).into_iter().flatten().map(|it| it.model.as_str())
 }
 
 /// Returns the price table of a provider; `None` if it has none. Both APIs of OpenAI share one table.
-fn prices(provider: &str) -> Option<&'static Vec<(String, Price)>> {
+fn entries(provider: &str) -> Option<&'static Vec<Entry>> {
     PRICES.get(if provider == "openai-responses" { "openai" } else { provider })
 }
 
@@ -137,8 +160,9 @@ mod tests {
         for (provider, prices) in PRICES.iter() {
             assert!(crate::find(provider).is_some(), "unknown provider `{provider}`");
             let mut seen = std::collections::HashSet::new();
-            for (model, price) in prices {
+            for Entry { model, price, max_input, .. } in prices {
                 assert!(seen.insert(model), "{provider}: duplicate model `{model}`");
+                assert!(max_input.is_none_or(|it| it > 0), "{provider}: `{model}`");
                 let cached = price.cached_input.unwrap_or(price.input);
                 let embeds = model.contains("embed") && price.output <= 0.0;
                 assert!(price.input >= 0.0, "{provider}: `{model}`");
@@ -146,6 +170,16 @@ mod tests {
                 assert!((0.0..=price.input).contains(&cached), "{provider}: `{model}`");
             }
         }
+    }
+
+    #[test]
+    fn an_alias_is_no_version_of_itself() {
+        assert_eq!(price("deepseek", "deepseek-chat").map(|it| it.output), Some(0.28));
+        assert_eq!(price("deepseek", "deepseek-chat-0324"), None);
+        assert_eq!(price("mistral", "mistral-small-2909"), None);
+        assert_eq!(price("mistral", "mistral-embed-2312"), price("mistral", "mistral-embed"));
+        assert_eq!(price("xai", "grok-3-latest"), price("xai", "grok-3"));
+        assert_eq!(price("xai", "grok-4-0709").map(|it| it.input), Some(3.0));
     }
 
     #[test]

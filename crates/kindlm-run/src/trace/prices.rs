@@ -61,6 +61,9 @@ fn provider(vendor: &str) -> Option<&'static str> {
         }
         "mistral_ai" | "mistralai" | "mistral" => Some("mistral"),
         "cohere" => Some("cohere"),
+        "deepseek" => Some("deepseek"),
+        "groq" => Some("groq"),
+        "x_ai" | "xai" => Some("xai"),
         "ollama" => Some("ollama"),
         _ => None,
     }
