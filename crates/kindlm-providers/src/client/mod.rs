@@ -261,6 +261,7 @@ impl Client {
         let tokens = if limiter.counts_tokens() { limit::estimate(prompt) } else { 0 };
         let queued = limiter.enqueue(tokens).paid_by(budget);
         let result = self.ask_in_form(name, provider, prompt, timeout, &queued).await;
+        let result = result.map_err(|err| with_window(name, &prompt.model, err));
         provider.record_result(&limiter, &result);
         let mut reply = provider.vouched(result?);
         make_ids_unique(&mut reply.tool_calls);
@@ -615,6 +616,17 @@ fn make_ids_unique(calls: &mut [ToolCall]) {
             let free = (2..=at + 1).map(|n| format!("{}_{n}", call.id)).find(|it| !is_taken(it));
             call.id = free.unwrap_or_default();
         }
+    }
+}
+
+/// Adds the model's context window to the error of a prompt that is too long, if the window is known.
+fn with_window(provider: &str, model: &str, err: ProviderError) -> ProviderError {
+    match crate::pricing::max_input(provider, model) {
+        Some(window) if err.kind == ProviderErrorKind::ContextLength => {
+            let message = format!("{} (`{model}` reads at most {window} tokens)", err.message);
+            ProviderError { message, ..err }
+        }
+        _ => err,
     }
 }
 

@@ -62,6 +62,22 @@ async fn a_compatible_server_is_a_provider_by_its_name() {
 }
 
 #[tokio::test]
+async fn an_error_of_a_long_prompt_names_the_window_of_the_model() {
+    let server = server();
+    let client = client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
+    for (model, window) in
+        [("gpt-4", Some("(`gpt-4` reads at most 8192 tokens)")), ("mine", None)]
+    {
+        server.push(MockReply::error(400, "the prompt is too long"));
+        let prompt = Prompt { model: model.to_owned(), ..prompt("hi") };
+        let err = client.complete("openai", &prompt, LONG, &Unlimited).await.unwrap_err();
+        assert_eq!(err.kind, Kind::ContextLength, "{err}");
+        assert_eq!(err.message.contains("reads at most"), window.is_some(), "{err}");
+        assert!(err.message.contains(window.unwrap_or("shorten the prompt")), "{err}");
+    }
+}
+
+#[tokio::test]
 async fn another_provider_has_no_price_of_openai_embeddings() {
     let server = server();
     let url = format!("{}/v1", server.url());
