@@ -154,8 +154,8 @@ fn provider_reference_is_fresh() {
         let key = entry.key_variable.map_or("–".to_owned(), |it| format!("`{it}`"));
         let shorthand = if entry.shorthand { "yes" } else { "–" };
         let address = if server.base_url.is_empty() { server.needs } else { server.base_url };
-        writeln!(page, "| [`{}`]({}) | {key} | {shorthand} | `{address}` |", server.name, server.docs)
-            .unwrap();
+        let link = format!("[`{}`]({})", server.name, server.docs);
+        writeln!(page, "| {link} | {key} | {shorthand} | `{address}` |").unwrap();
     }
     check("docs/reference/providers.md", &page);
 }

@@ -157,6 +157,18 @@ pub(crate) enum FormError {
 }
 
 impl Form {
+    /// Returns the number of bytes of the template, without its variables.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::Plain(slots) => {
+                let text = |it: &Slot| if let Slot::Text(text) = it { text.len() } else { 0 };
+                slots.iter().map(text).sum()
+            }
+            Self::Jinja(template, ..) => template.len(),
+            Self::Json(json, _) => json.to_string().len(),
+        }
+    }
+
     /// Fills in the variables of a test, and returns the text.
     ///
     /// Returns an error if a variable has no value, cannot be quoted, or makes rendering fail.

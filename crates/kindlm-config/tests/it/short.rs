@@ -103,6 +103,38 @@ fn a_model_names_a_compatible_server() {
 }
 
 #[test]
+fn a_prompt_with_more_words_than_a_model_reads_is_a_warning() {
+    let words = |count: usize| "word ".repeat(count);
+    let warnings = |models: &str, texts: &[String]| {
+        let tests: Vec<String> = texts
+            .iter()
+            .enumerate()
+            .map(|(at, text)| {
+                format!("{{ name: t{at}, prompt: p, vars: {{ text: \"{text}\" }}, expect: {{}} }}")
+            })
+            .collect();
+        let blocks = format!(
+            "models: [{models}]\nprompts: {{ p: \"{{{{text}}}} end\" }}\ntests: [{}]",
+            tests.join(", ")
+        );
+        let loaded = loaded(&blocks, &Memory::default());
+        assert!(loaded.suite.is_some(), "{}", said(&loaded));
+        let all = loaded.warnings.iter().map(|it| it.message.clone());
+        all.filter(|it| it.contains("words")).collect::<Vec<String>>()
+    };
+    // `gpt-4` reads 8,192 tokens.
+    let long = words(8192);
+    let message = "the prompt of the test `t0` has 8193 words, and `openai:gpt-4` reads at most 8192 tokens";
+    let one = std::slice::from_ref(&long);
+    assert_eq!(warnings("openai:gpt-4o, openai:gpt-4", one), [message]);
+    let two = [long.clone(), long.clone()];
+    let messages = warnings("openai:gpt-4", &two);
+    assert_eq!(messages, [format!("{message}; the same holds for 1 more")]);
+    assert_eq!(warnings("openai:gpt-4", &[words(8191)]), [""; 0]);
+    assert_eq!(warnings("openai:gpt-4o, openai:of-mine, echo:gpt-4", one), [""; 0]);
+}
+
+#[test]
 fn a_judge_that_is_also_tested_has_the_default_parameters() {
     let judged = "expect: { judge: [{ criteria: kind, model: openai:gpt-5 }] }";
     let grades = format!("{{ name: a, prompt: p, models: [openai:gpt-4o], {judged} }}");

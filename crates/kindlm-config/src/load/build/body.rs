@@ -12,11 +12,10 @@ use kindlm_engine::{
     BodyError, BodySource, CaseBody, ConversationTurn, Digest, Fingerprint, SimulatedAnswer,
     SimulatedResponse, SimulatedTool, Subject,
 };
-use kindlm_promptfoo::read_chat;
 use kindlm_types::{ActionStatus, Channel, ToolSpec, Transcript, WorkspaceSpec};
 use serde_json::{Map, Value, json};
 
-use super::messages::{evidence, fill, messages};
+use super::messages::{evidence, fill, opening_messages};
 use crate::load::media::MediaFiles;
 use crate::load::resolve::Opening;
 use crate::template::Form;
@@ -185,15 +184,9 @@ impl BodySource for Row {
             SubjectForm::Prompt(opening) => {
                 let none = MediaFiles::default();
                 let media = shared.compiler.media.get().unwrap_or(&none);
-                let messages = messages(opening, &vars, media)?;
-                let chat = match messages.as_slice() {
-                    [only] if opening.reads_chat => {
-                        read_chat(&only.content).map_err(|it| BodyError(it.to_string()))?
-                    }
-                    _ => None,
-                };
-                is_chat = opening.is_chat || chat.is_some();
-                Subject::Prompt { messages: chat.unwrap_or(messages) }
+                let (messages, reads_chat) = opening_messages(opening, &vars, media)?;
+                is_chat = opening.is_chat || reads_chat;
+                Subject::Prompt { messages }
             }
             SubjectForm::Command(form) => Subject::Command { command_line: fill(form, &vars)? },
             SubjectForm::Transcript(known) => Subject::Transcript(Arc::clone(&known.transcript)),

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use kindlm_engine::BodyError;
+use kindlm_promptfoo::read_chat;
 use kindlm_types::{ContentPart, Message, without_long_data};
 use serde_json::{Map, Value};
 
@@ -10,8 +11,25 @@ use crate::load::media::MediaFiles;
 use crate::load::resolve::{ContentForm, Opening, PartKind};
 use crate::template::Form;
 
+/// Returns the messages of a prompt, and true if its rendered text is a chat. Fails if the prompt cannot be rendered.
+pub(super) fn opening_messages(
+    opening: &Opening,
+    vars: &Map<String, Value>,
+    media: &MediaFiles,
+) -> Result<(Vec<Message>, bool), BodyError> {
+    let messages = messages(opening, vars, media)?;
+    let chat = match messages.as_slice() {
+        [only] if opening.reads_chat => {
+            read_chat(&only.content).map_err(|it| BodyError(it.to_string()))?
+        }
+        _ => None,
+    };
+    let is_chat = chat.is_some();
+    Ok((chat.unwrap_or(messages), is_chat))
+}
+
 /// Returns the messages of a prompt. Fails if a template cannot be rendered, or a part is not valid.
-pub(super) fn messages(
+fn messages(
     opening: &Opening,
     vars: &Map<String, Value>,
     media: &MediaFiles,

@@ -25,6 +25,7 @@ mod test_parts;
 mod transcript;
 mod turn;
 mod vars;
+mod window;
 mod workspace;
 
 use std::collections::HashMap;
@@ -68,6 +69,9 @@ struct Builder<'a> {
     ///
     /// In a self-judged test, a tested model is also the judge.
     self_judged: (Option<Diagnostic>, usize),
+    /// The warning about the first test whose prompt is longer than a model's context window, and the number of such
+    /// tests.
+    too_long: (Option<Diagnostic>, usize),
 }
 
 /// Builds the suite.
@@ -90,6 +94,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
         gate_names: gates::Names::default(),
         idle: (None, 0),
         self_judged: (None, 0),
+        too_long: (None, 0),
     };
     builder.tests(piece, &prompts);
     builder.report_unknown_subjects(piece);
@@ -98,6 +103,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     builder.report_idle();
     builder.report_unwanted();
     builder.report_self_judged();
+    builder.report_too_long();
     builder.report_lonely();
     builder.base.idle_judging(piece);
     builder.base.report_conditions();

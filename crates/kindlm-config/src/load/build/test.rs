@@ -155,6 +155,7 @@ impl Builder<'_> {
         let (kind, models) = self.run_on(&subject, &entry);
         let judged = if parts.asks_judge { &*models } else { &[] };
         self.note_self_judged(piece, at, &entry.name, judged);
+        self.note_too_long((piece, at), &entry, &subject, &models);
         let compared =
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
         let history = (entry.history.as_deref(), entry.store_output_as.as_deref());

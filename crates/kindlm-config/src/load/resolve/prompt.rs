@@ -53,9 +53,21 @@ impl Opening {
         };
         self.reads_chat || self.parts.iter().any(is_raw)
     }
+
+    /// Returns the number of bytes of the templates.
+    pub(in crate::load) fn size(&self) -> usize {
+        self.parts.iter().map(|(_, content)| content.size()).sum()
+    }
 }
 
 impl ContentForm {
+    fn size(&self) -> usize {
+        match self {
+            Self::Text(form) => form.size(),
+            Self::Parts(parts) => parts.iter().map(|(_, form)| form.size()).sum(),
+        }
+    }
+
     /// Adds the content of the form to a digest.
     pub(in crate::load) fn digest(&self, digest: Digest) -> Digest {
         match self {
