@@ -41,12 +41,13 @@ pub struct Reading {
 impl Reading {
     /// Records that data was lost, with the reason.
     ///
-    /// After this call, no kind of evidence is complete, so no check can assert the absence of an event. The latency
-    /// is unknown too.
+    /// After that, no kind of evidence is complete, so no check can assert the absence of an event. The latency and the
+    /// time to the first token are unknown too.
     pub fn lose(&mut self, why: &str) {
         let execution = &mut self.execution;
         execution.completeness.coverage = Coverage::from_iter([]);
         execution.latency_ms = None;
+        execution.first_token_ms = None;
         execution.completeness.gaps.push(why.to_owned());
     }
 }
@@ -108,6 +109,7 @@ pub fn read(
             requests: requests(&tree),
             usage: usage(&tree),
             latency_ms: latency(&tree).filter(|_| !coverage::has_orphans(spans)),
+            first_token_ms: first_token(&tree).filter(|_| !coverage::has_orphans(spans)),
             finish_reason: tree
                 .of_kind(Kind::Inference)
                 .last()
@@ -360,6 +362,15 @@ fn latency(tree: &Tree<'_>) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52 ms")]
     let sum = durations.into_iter().fold(0_i64, i64::saturating_add) as f64;
     Some(sum)
+}
+
+/// Returns the longest time to the first token of the model requests, in milliseconds.
+///
+/// Returns `None` without model requests, or if one of them does not record the time.
+fn first_token(tree: &Tree<'_>) -> Option<f64> {
+    let times = tree.of_kind(Kind::Inference).map(|(_, it)| step::first_token_ms(it.span));
+    let times: Option<Vec<f64>> = times.collect();
+    times?.into_iter().reduce(f64::max)
 }
 
 fn finish_reason(span: &OtlpSpan, at: usize, conversation: &Conversation) -> Option<FinishReason> {

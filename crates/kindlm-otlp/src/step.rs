@@ -151,6 +151,19 @@ pub(crate) fn usage(span: &OtlpSpan, mapping: &SpanMapping) -> Option<Usage> {
     Some(Usage::counted(input, output, span.count(&total), cached))
 }
 
+/// Returns the time from the request to the first part of the answer, in milliseconds, if it is recorded.
+pub(crate) fn first_token_ms(span: &OtlpSpan) -> Option<f64> {
+    let seconds = span.first(&[
+        "gen_ai.response.time_to_first_chunk",
+        "gen_ai.response.time_to_first_token",
+        "gen_ai.server.time_to_first_token",
+    ]);
+    let ms = seconds.and_then(Value::as_f64).map(|it| it * 1000.0);
+    // Vercel's AI SDK records milliseconds.
+    let by_vercel = || span.first(&["ai.response.msToFirstChunk"])?.as_f64();
+    ms.or_else(by_vercel).filter(|it| *it >= 0.0)
+}
+
 /// Returns the model that answered, or else the requested model.
 pub(crate) fn model<'s>(span: &'s OtlpSpan, mapping: &SpanMapping) -> Option<&'s str> {
     let names = ["gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.model.id"];

@@ -58,6 +58,9 @@ pub struct Record {
     /// The duration of the agent's work, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_ms: Option<f64>,
+    /// The longest time from a request to the first part of its answer, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_token_ms: Option<f64>,
     /// The cost of the agent in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,

@@ -164,6 +164,7 @@ impl Codex {
     /// lines stay. Returns the reason why the file's events are incomplete; `None` if they are complete.
     fn replace(&mut self, recorded: Recorded, reported: &mut Reported) -> Option<String> {
         let in_lines = std::mem::take(&mut reported.events);
+        reported.first_token_ms = recorded.first_token_ms;
         for event in recorded.events {
             self.has_spawned |= matches!(event, Event::SubagentCalled { .. });
             reported.push(event);

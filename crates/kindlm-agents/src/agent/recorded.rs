@@ -89,6 +89,9 @@ fn show_all(kind: AgentKind, lines: &str, folder: Option<&Path>) -> String {
                 show_turn(&turn, &mut shown);
                 let reason = turn.finish_reason.as_ref().map(|it| format!(" ({it:?})"));
                 writeln!(shown, "  answers {:?}{}", turn.text, reason.unwrap_or_default()).unwrap();
+                if let Some(ms) = turn.first_token_ms {
+                    writeln!(shown, "  first token after {ms} ms").unwrap();
+                }
             }
             Ok(Step::Failed(why)) => writeln!(shown, "  fails: {why}").unwrap(),
             Err(why) => panic!("{line}: {why}"),

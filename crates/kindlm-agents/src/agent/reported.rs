@@ -29,6 +29,8 @@ pub(crate) struct Reported {
     pub(crate) has_answered: bool,
     /// The last finish reason of the model in the turn, if reported.
     pub(crate) finish_reason: Option<FinishReason>,
+    /// The time to the first token of the turn in milliseconds, if reported.
+    pub(crate) first_token_ms: Option<f64>,
     /// The kinds of evidence that are incomplete according to the agent's output. The suite may declare them complete.
     pub(crate) incomplete: BTreeSet<Channel>,
     /// The kinds of evidence of which a part is known to be lost.
@@ -52,6 +54,7 @@ pub(crate) struct ReportedTurn {
     pub(crate) finish_reason: Option<FinishReason>,
     pub(crate) usage: Option<Usage>,
     pub(crate) cost_usd: Option<f64>,
+    pub(crate) first_token_ms: Option<f64>,
 }
 
 impl Reported {
@@ -154,6 +157,7 @@ impl Reported {
             finish_reason: self.finish_reason.take(),
             usage,
             cost_usd,
+            first_token_ms: self.first_token_ms.take(),
         }
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Recorded {
     pub(super) events: Vec<Event>,
     /// The tokens of all subagents. The lines report the tokens of the thread itself.
     pub(super) spawned_usage: Usage,
+    /// The time to the first token of the thread, in milliseconds, if it is recorded.
+    pub(super) first_token_ms: Option<f64>,
     /// The number of the thread's own calls, by kind.
     pub(super) own_calls: HashMap<String, usize>,
     /// The ids of the thread's own calls.
@@ -78,7 +80,12 @@ impl Reader {
             match line.kind.as_str() {
                 "response_item" => self.item(line, &details, &mut recorded)?,
                 "event_msg" => {
-                    has_ended |= line.is_own && text(&line.payload, "type") == "task_complete";
+                    if line.is_own && text(&line.payload, "type") == "task_complete" {
+                        has_ended = true;
+                        let first = line.payload.get("time_to_first_token_ms");
+                        let first = first.and_then(Value::as_f64);
+                        recorded.first_token_ms = first.filter(|it| *it >= 0.0);
+                    }
                     self.ended(line, &mut recorded);
                 }
                 "compacted" if line.is_own => {

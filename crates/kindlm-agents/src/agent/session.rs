@@ -119,6 +119,7 @@ impl AgentSession for Session<'_> {
                 usage: reported.usage,
                 cost_usd: reported.cost_usd,
                 latency_ms,
+                first_token_ms: reported.first_token_ms,
             })
         })
     }

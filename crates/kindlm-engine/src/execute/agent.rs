@@ -125,6 +125,7 @@ impl AgentRun<'_> {
         self.calls.spend(cost);
         execution.spend.cost_usd = execution.spend.cost_usd.zip(cost).map(|(sum, cost)| sum + cost);
         let calls = execution.tool_calls.len();
+        execution.add_first_token(reply.first_token_ms);
         execution.requests += 1;
         execution.usage = self.usage.total();
         execution.latency_ms = execution.latency_ms.map(|sum| sum + reply.latency_ms);
@@ -146,6 +147,7 @@ impl AgentRun<'_> {
                 requests: 1,
                 usage,
                 latency_ms: reply.latency_ms,
+                first_token_ms: reply.first_token_ms,
                 ..turn
             });
         }

@@ -265,6 +265,7 @@ impl<'a> Conversation<'a> {
         turn.unread = turn.unread.take().or_else(|| reply.finish_reason.cut());
         turn.output_json.clone_from(&reply.output_json);
         turn.tool_calls.end = start + reply.tool_calls.len();
+        turn.add_first_token(reply.first_token_ms);
         turn.requests += 1;
         self.turn_usage.add(reply.usage);
         turn.usage = self.turn_usage.total();
@@ -297,6 +298,7 @@ impl<'a> Conversation<'a> {
         }
         self.usage.add(reply.usage);
         let execution = &mut self.execution;
+        execution.add_first_token(reply.first_token_ms);
         execution.requests += 1;
         execution.usage = self.usage.total();
         let coverage = std::mem::take(&mut execution.completeness.coverage);

@@ -68,6 +68,7 @@ pub(super) fn evidence(
             .latency_ms
             .filter(|it| *it <= 0.0 || turn.latency_ms > 0.0)
             .map(|_| turn.latency_ms),
+        first_token_ms: turn.first_token_ms,
         spend: Spend {
             cost_usd: {
                 let reported = Event::usage(events).1;

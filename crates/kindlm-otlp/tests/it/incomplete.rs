@@ -45,6 +45,23 @@ fn an_earlier_answer_is_not_taken_for_one_that_is_not_shown() {
 }
 
 #[test]
+fn time_to_first_token_is_known_if_every_request_has_it() {
+    let root = || -> Row { (1, 0, "run", 0, 90, json!({})) };
+    let otel = |seconds: u64| json!({"gen_ai.response.time_to_first_chunk": seconds});
+    let by_vercel = json!({"ai.response.msToFirstChunk": 2500});
+    for (first, last, expected) in [
+        (otel(1), otel(2), Some(2000.0)),
+        (otel(1), by_vercel, Some(2500.0)),
+        (json!({"gen_ai.server.time_to_first_token": 3}), otel(2), Some(3000.0)),
+        (otel(1), json!({}), None),
+        (json!({}), json!({}), None),
+    ] {
+        let reading = reading(&[chat(2, 0, &first), chat(3, 20, &last), root()]);
+        assert_eq!(reading.execution.first_token_ms, expected, "{first} {last}");
+    }
+}
+
+#[test]
 fn unsupported_parts_of_an_answer_are_reported() {
     let said = |odd: bool| {
         let mut parts = vec![json!({"type": "text", "content": "Fine."})];

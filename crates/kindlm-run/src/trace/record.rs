@@ -89,6 +89,7 @@ fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
         incomplete: completeness.gaps.into_iter().chain(completeness.unread).chain(gap).collect(),
         usage: recorded_usage(usage),
         latency_ms: execution.latency_ms.filter(|it| *it >= 0.0),
+        first_token_ms: execution.first_token_ms,
         cost_usd,
         finish_reason: execution.finish_reason.map(|it| it.as_str().to_owned()),
         metadata: execution.metadata,

@@ -66,6 +66,8 @@ pub(super) struct RecordedReply {
     response: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     latency_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    first_token_ms: Option<f64>,
 }
 
 /// The stored form of an embedding vector, for reading.
@@ -108,6 +110,11 @@ pub(super) trait Answer: Sized {
     }
 }
 
+/// Returns a time in milliseconds with three decimals, which are precise enough.
+fn rounded(ms: f64) -> f64 {
+    (ms * 1000.0).round() / 1000.0
+}
+
 impl Answer for Reply {
     type Wire = RecordedReply;
     type Json = Value;
@@ -129,8 +136,8 @@ impl Answer for Reply {
             metadata: self.metadata.clone(),
             cost_usd: self.cost_usd,
             response: self.response.clone(),
-            // Three decimals of a millisecond are precise enough.
-            latency_ms: Some((self.latency_ms * 1000.0).round() / 1000.0),
+            latency_ms: Some(rounded(self.latency_ms)),
+            first_token_ms: self.first_token_ms.map(rounded),
         })
         .ok()?;
         let redacted = secrets.redact_value(&mut value);
@@ -161,6 +168,7 @@ impl From<RecordedReply> for Reply {
             response: recorded.response,
             images: Vec::new(),
             latency_ms: recorded.latency_ms.unwrap_or(0.0),
+            first_token_ms: recorded.first_token_ms,
             attempts: 0,
             cached: true,
         }
@@ -293,7 +301,9 @@ fn is_same(before: &str, now: &str) -> bool {
     let timeless = |text: &str| {
         let mut value: Value = serde_json::from_str(text).ok()?;
         value.as_object_mut()?.shift_remove("recordedAt");
-        value.get_mut("response")?.as_object_mut()?.shift_remove("latencyMs");
+        let response = value.get_mut("response")?.as_object_mut()?;
+        response.shift_remove("latencyMs");
+        response.shift_remove("firstTokenMs");
         Some(value)
     };
     timeless(before).is_some_and(|before| Some(before) == timeless(now))

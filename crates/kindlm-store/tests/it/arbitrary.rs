@@ -101,10 +101,15 @@ pub(crate) fn message() -> impl Strategy<Value = Message> {
     )
 }
 
+/// Returns a latency and a time to the first token.
+fn times() -> impl Strategy<Value = (f64, Option<f64>)> {
+    (number(), of(number()))
+}
+
 fn turn() -> impl Strategy<Value = Turn> {
     let said = (text(), of(text()));
-    (text(), of(text()), said, of(json()), 0..9_usize, usage(), number()).prop_map(
-        |(label, user, (text, unread), output_json, start, usage, latency_ms)| Turn {
+    (text(), of(text()), said, of(json()), 0..9_usize, usage(), times()).prop_map(
+        |(label, user, (text, unread), output_json, start, usage, (latency_ms, first_token_ms))| Turn {
             label,
             user,
             text,
@@ -115,6 +120,7 @@ fn turn() -> impl Strategy<Value = Turn> {
             requests: 2,
             usage,
             latency_ms,
+            first_token_ms,
         },
     )
 }
@@ -171,7 +177,8 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     );
     // A cost of earlier attempts is only written if it is above 0, so negative numbers cannot be read back.
     let spent = (of(number()), prop_oneof![Just(0.0), 0.001..9.0]);
-    let numbers = (any::<u32>(), usage(), of(number()), of(number()), spent, of(finish_reason()));
+    let times = (of(number()), of(number()));
+    let numbers = (any::<u32>(), usage(), times, of(number()), spent, of(finish_reason()));
     let gaps = vec(text(), 0..2);
     let rest = (any::<bool>(), (any::<bool>(), gaps), of(any::<i32>()), text(), object());
     let told = (
@@ -186,8 +193,8 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
     (names, said, numbers, rest, told).prop_map(|(names, said, numbers, rest, told)| {
         let (case, model, repeat) = names;
         let (input, (output, unread), output_json, tool_calls, turns) = said;
-        let (requests, usage, latency_ms, cost_usd, (paid_usd, earlier_usd), finish_reason) =
-            numbers;
+        let (requests, usage, times, cost_usd, (paid_usd, earlier_usd), finish_reason) = numbers;
+        let (latency_ms, first_token_ms) = times;
         let (truncated, (cached, gaps), exit_code, stderr, vars) = rest;
         let (
             log_probs,
@@ -217,6 +224,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             requests,
             usage,
             latency_ms,
+            first_token_ms,
             spend: Spend { cost_usd, paid_usd, earlier_usd, cached },
             finish_reason,
             command: CommandEnd::of(exit_code, stderr),

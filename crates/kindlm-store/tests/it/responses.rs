@@ -279,6 +279,7 @@ fn answers_come_back_as_they_were() {
         response: Some(json!({"raw": [1, null]})),
         images: Vec::new(),
         latency_ms: 12.5,
+        first_token_ms: Some(3.25),
         attempts: 3,
         cached: false,
     };

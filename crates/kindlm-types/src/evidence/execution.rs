@@ -35,6 +35,8 @@ pub struct Turn {
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.
     pub latency_ms: f64,
+    /// The longest time to the first token of the requests in this turn; see [`Execution::first_token_ms`].
+    pub first_token_ms: Option<f64>,
 }
 
 /// One repeat of one test case on one model: all data that checks can use.
@@ -68,6 +70,11 @@ pub struct Execution {
     ///
     /// Retries and back-off are not included. `None` if no time was measured.
     pub latency_ms: Option<f64>,
+    /// The longest time from a request to the first part of its answer, in milliseconds.
+    ///
+    /// The part is text, reasoning or a tool call. `None` if the time of a request was not measured, for example because
+    /// its answer was not streamed.
+    pub first_token_ms: Option<f64>,
     /// The cost in US dollars.
     pub spend: Spend,
     /// The end of a command, or of an agent that is a program; `None` for a model.
@@ -176,7 +183,26 @@ pub struct Written {
     pub calls_as_output: Option<CallForm>,
 }
 
+/// Returns the longest time to the first token, with that of the next request; `None` if one of the times is unknown.
+///
+/// `requests` is the number of requests before.
+fn longest_first_token(requests: u32, longest: Option<f64>, next: Option<f64>) -> Option<f64> {
+    if requests == 0 { next } else { longest.zip(next).map(|(longest, next)| longest.max(next)) }
+}
+
+impl Turn {
+    /// Adds the time to the first token of the next request. Must be called before the request is counted.
+    pub fn add_first_token(&mut self, next: Option<f64>) {
+        self.first_token_ms = longest_first_token(self.requests, self.first_token_ms, next);
+    }
+}
+
 impl Execution {
+    /// Adds the time to the first token of the next request. Must be called before the request is counted.
+    pub fn add_first_token(&mut self, next: Option<f64>) {
+        self.first_token_ms = longest_first_token(self.requests, self.first_token_ms, next);
+    }
+
     /// Returns the exit code of a command.
     ///
     /// Returns `None` if there is no command or no exit code.

@@ -191,6 +191,8 @@ pub struct AgentReply {
     pub cost_usd: Option<f64>,
     /// The duration of the turn in milliseconds.
     pub latency_ms: f64,
+    /// The time to the first token of the turn in milliseconds, if the agent reports it.
+    pub first_token_ms: Option<f64>,
 }
 
 /// Agents: programs that run for a whole conversation.

@@ -416,6 +416,10 @@ pub struct Reply {
     pub images: Vec<Media>,
     /// The response time in milliseconds, without retries and back-off.
     pub latency_ms: f64,
+    /// The time from the request to the first part of the answer, in milliseconds; `None` if it was not measured.
+    ///
+    /// Only a streamed answer has this time. The part is text, reasoning or a tool call.
+    pub first_token_ms: Option<f64>,
     /// The number of attempts; 1 without retries, 0 for a reply from the response store.
     pub attempts: u32,
     /// True if the reply came from the response store.
@@ -442,6 +446,7 @@ impl Reply {
             response: None,
             images: Vec::new(),
             latency_ms: 0.0,
+            first_token_ms: None,
             attempts: 1,
             cached: false,
         }

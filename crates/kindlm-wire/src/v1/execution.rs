@@ -71,6 +71,11 @@ pub struct Execution {
     /// The time spent waiting for the provider, in milliseconds; `null` if it was not measured.
     #[serde(default)]
     pub latency_ms: Option<f64>,
+    /// The longest time from a request to the first part of its answer, in milliseconds; absent if it was not measured.
+    ///
+    /// Only streamed answers have this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_ms: Option<f64>,
     /// The cost of the tokens in US dollars; `null` if the price is not known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
@@ -188,6 +193,9 @@ pub struct Turn {
     /// The time spent waiting for the provider, in milliseconds.
     #[serde(default)]
     pub latency_ms: f64,
+    /// The longest time to the first token of the requests in this turn, in milliseconds; absent if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_token_ms: Option<f64>,
 }
 
 /// A range in one of the execution's lists.
@@ -321,6 +329,7 @@ impl From<kindlm_types::Turn> for Turn {
             requests: Some(turn.requests).filter(|it| *it > 0),
             usage: turn.usage,
             latency_ms: turn.latency_ms,
+            first_token_ms: turn.first_token_ms,
         }
     }
 }
@@ -338,6 +347,7 @@ impl From<Turn> for kindlm_types::Turn {
             requests: wire.requests.unwrap_or_default(),
             usage: wire.usage,
             latency_ms: wire.latency_ms,
+            first_token_ms: wire.first_token_ms,
         }
     }
 }
@@ -376,6 +386,7 @@ impl From<ExecutionResult> for Execution {
             requests: execution.requests,
             usage: execution.usage,
             latency_ms: execution.latency_ms,
+            first_token_ms: execution.first_token_ms,
             cost_usd: execution.spend.cost_usd,
             earlier_usd: Some(execution.spend.earlier_usd).filter(|it| *it > 0.0),
             spent_usd: execution.spend.paid_usd,
@@ -427,6 +438,7 @@ impl TryFrom<Execution> for ExecutionResult {
                 requests: wire.requests,
                 usage: wire.usage,
                 latency_ms: wire.latency_ms,
+                first_token_ms: wire.first_token_ms,
                 spend: Spend {
                     cost_usd: wire.cost_usd,
                     earlier_usd: wire.earlier_usd.filter(|it| *it > 0.0).unwrap_or_default(),

@@ -60,6 +60,7 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "vars" => line.vars = map.next_value()?,
                 "usage" => line.usage = map.next_value()?,
                 "latency_ms" => line.latency_ms = map.next_value()?,
+                "first_token_ms" => line.first_token_ms = map.next_value()?,
                 "cost_usd" => line.cost_usd = map.next_value()?,
                 "finish_reason" => line.finish_reason = map.next_value()?,
                 "log_probs" => line.log_probs = map.next_value()?,

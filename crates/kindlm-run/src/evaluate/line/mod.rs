@@ -20,7 +20,7 @@ use fields::Fields;
 use problem::explain;
 
 /// The keys of a [`Record`](kindlm_wire::evaluate::Record).
-pub(super) const KEYS: [&str; 23] = [
+pub(super) const KEYS: [&str; 24] = [
     "id",
     "agent_input",
     "agent_output",
@@ -34,6 +34,7 @@ pub(super) const KEYS: [&str; 23] = [
     "vars",
     "usage",
     "latency_ms",
+    "first_token_ms",
     "cost_usd",
     "finish_reason",
     "log_probs",
@@ -62,6 +63,7 @@ pub(super) struct Line<'a> {
     vars: Option<Map<String, Value>>,
     usage: Option<RecordedUsage>,
     latency_ms: Option<f64>,
+    first_token_ms: Option<f64>,
     cost_usd: Option<f64>,
     finish_reason: Option<String>,
     log_probs: Option<Vec<f64>>,
@@ -137,7 +139,11 @@ impl<'a> Line<'a> {
     }
 
     fn out_of_range(&self) -> Option<String> {
-        for (name, number) in [("latency_ms", self.latency_ms), ("cost_usd", self.cost_usd)] {
+        for (name, number) in [
+            ("latency_ms", self.latency_ms),
+            ("first_token_ms", self.first_token_ms),
+            ("cost_usd", self.cost_usd),
+        ] {
             if number.is_some_and(|it| it < 0.0) {
                 return Some(format!("`{name}` is negative"));
             }
@@ -302,6 +308,7 @@ impl<'a> Line<'a> {
             requests,
             usage: self.usage.map(Into::into).or(usage).unwrap_or_default(),
             latency_ms: self.latency_ms,
+            first_token_ms: self.first_token_ms,
             spend: Spend { cost_usd: self.cost_usd.or(cost), ..Spend::default() },
             recorded_events: events,
             completeness: Completeness { coverage, gaps, ..Completeness::default() },

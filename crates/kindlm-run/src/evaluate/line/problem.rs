@@ -62,7 +62,7 @@ fn expected(key: &str) -> &'static str {
         "usage" => {
             "an object of whole numbers: `input_tokens`, `output_tokens`, `total_tokens`, `cached_input_tokens`"
         }
-        "latency_ms" | "cost_usd" | "threshold" => "a number",
+        "latency_ms" | "first_token_ms" | "cost_usd" | "threshold" => "a number",
         "log_probs" => "a list of numbers",
         "metadata" => "an object",
         "trace" => "a trace: an object whose `spans` have a `spanId`, a `name` and a `startTime`",

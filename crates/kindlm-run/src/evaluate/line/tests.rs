@@ -20,6 +20,7 @@ fn invalid_records_name_the_problem() {
         (r#"{"id": 1,}"#, "not JSON: a comma before the end of an object or list at column 10"),
         (r#"{"latency_ms": "fast"}"#, "`latency_ms` is not a number (at column 21)"),
         (r#"{"latency_ms": -1}"#, "`latency_ms` is negative"),
+        (r#"{"first_token_ms": -1}"#, "`first_token_ms` is negative"),
         (r#"{"threshold": 1.5}"#, "`threshold` is not between 0 and 1"),
         (r#"{"id": 1, "id": 2}"#, "`id` is a duplicate key (at column 14)"),
         (
@@ -87,7 +88,7 @@ fn an_output_may_be_any_json_but_null() {
 fn the_keys_agree_with_the_record_type() {
     let json = r#"{"id": 1, "agent_input": 1, "agent_output": 1, "transcript": [], "assertions": [{"id": "a"}],
         "tool_calls": [{"name": "a"}], "events": [{"type": "compaction"}], "complete_for": [], "incomplete": ["a"], "baseline": "b", "vars": {"a": 1}, "usage": {},
-        "latency_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
+        "latency_ms": 1, "first_token_ms": 1, "cost_usd": 1, "finish_reason": "stop", "log_probs": [-1], "metadata": {"a": 1},
         "provider_response": {}, "trace": {"spans": []}, "workspace": {}, "tools": [{"name": "a"}], "expect": {}, "threshold": 1, "\u0061": 2}"#;
     let record: kindlm_wire::evaluate::Record = serde_json::from_str(json).unwrap();
     assert_eq!(record.extra.len(), 1);
