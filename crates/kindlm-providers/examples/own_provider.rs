@@ -77,7 +77,7 @@ pub(crate) fn answer() -> Result<String, Box<dyn std::error::Error>> {
     let prompt = Prompt::default();
     codec.encode(&prompt)?;
     let body = br#"{"answer": "It has shipped."}"#.to_vec();
-    Ok(codec.decode(&prompt, &HttpResponse { status: 200, headers: Vec::new(), body })?.text)
+    Ok(codec.decode(&prompt, &HttpResponse { status: 200, body, ..HttpResponse::default() })?.text)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -31,7 +31,7 @@
 //! // Send the request with any HTTP client. This is the body of its response.
 //! let body = r#"{"choices":[{"message":{"content":"On its way."},"finish_reason":"stop"}],
 //!                "usage":{"prompt_tokens":12,"completion_tokens":4,"total_tokens":16}}"#;
-//! let response = HttpResponse { status: 200, headers: Vec::new(), body: body.into() };
+//! let response = HttpResponse { status: 200, body: body.into(), ..HttpResponse::default() };
 //! let reply = codec.decode(&prompt, &response).unwrap();
 //! assert_eq!(reply.text, "On its way.");
 //!
@@ -68,7 +68,7 @@ pub use kindlm_agents::transcript;
 pub use kindlm_transport::install_tls;
 pub use kindlm_transport::limit::{self, Limits};
 pub use kindlm_transport::{
-    self as transport, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method,
+    self as transport, Arrival, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method,
     StructuredOutput,
 };
 pub use registry::{Kind, MakeCodec, MakeSocketCodec, Meta, Registration, shorthand};

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
+use reqwest::header::CONTENT_TYPE;
 use tokio::sync::Semaphore;
 
 use crate::fault::Fault;
@@ -15,7 +16,7 @@ use crate::retry::{self, Way, is_worth_it, with_retries};
 use crate::secret::{Secrets, filled};
 use crate::security::ProviderSecurity;
 use crate::tls::{self, CaError};
-use crate::{HttpRequest, HttpResponse, redirect};
+use crate::{Arrival, HttpRequest, HttpResponse, redirect};
 
 /// The HTTP transport: one shared client, its options and its concurrency limit.
 #[derive(Debug)]
@@ -92,7 +93,7 @@ impl HttpTransport {
         let client = self.client(provider)?;
         let attempt = || async {
             let started = Instant::now();
-            let exchange = self.exchange(client, (provider, request), &prepared, &fault);
+            let exchange = self.exchange(client, (provider, request), &prepared, &fault, started);
             let response = tokio::time::timeout(timeout, exchange)
                 .await
                 .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
@@ -126,6 +127,7 @@ impl HttpTransport {
         (provider, request): (&str, &HttpRequest),
         prepared: &Prepared,
         fault: &Fault<'_>,
+        started: Instant,
     ) -> Result<HttpResponse, ProviderError> {
         let mut redirected = None;
         for _ in 0..=redirect::MOST {
@@ -135,7 +137,7 @@ impl HttpTransport {
                 .await
                 .map_err(|err| fault.connection(&err))?;
             if !redirect::is_one(response.status()) {
-                return self.read(response, fault).await;
+                return self.read(response, fault, started).await;
             }
             let to = redirect::follow(url, request.method, &response)
                 .map_err(|message| fault.redirect(response.status(), &message))?;
@@ -147,11 +149,14 @@ impl HttpTransport {
         ))
     }
 
-    /// Reads a response. Fails if its body exceeds the size limit, stalls, breaks off or cannot be decompressed.
+    /// Reads a response. `started` is the time of the request, for the arrivals of a stream.
+    ///
+    /// Fails if the body exceeds the size limit, stalls, breaks off or cannot be decompressed.
     pub(crate) async fn read(
         &self,
         mut response: reqwest::Response,
         fault: &Fault<'_>,
+        started: Instant,
     ) -> Result<HttpResponse, ProviderError> {
         let limit = self.options.max_body;
         if response.content_length().is_some_and(|length| length > limit) {
@@ -165,15 +170,21 @@ impl HttpTransport {
                 (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
             })
             .collect();
-        let mut body = Vec::new();
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let is_stream =
+            content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
+        let (mut body, mut arrivals) = (Vec::new(), Vec::new());
         while let Some(chunk) = self.chunk(&mut response, body.len(), fault).await? {
             let chunk = chunk.as_ref();
             if body.len() as u64 + chunk.len() as u64 > limit {
                 return Err(fault.too_large(limit));
             }
             body.extend_from_slice(chunk);
+            if is_stream {
+                arrivals.push(Arrival { end: body.len(), after: started.elapsed() });
+            }
         }
-        Ok(HttpResponse { status, headers, body })
+        Ok(HttpResponse { status, headers, body, arrivals })
     }
 
     /// Reads the next chunk of a response; `None` at its end. `read` is the number of bytes so far, for error messages.

@@ -41,7 +41,7 @@ mod waits;
 
 pub use form::StructuredOutput;
 pub use message::{
-    AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method, SIGNATURE,
+    Arrival, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method, SIGNATURE,
     SIGNATURE_TIMESTAMP,
 };
 #[cfg(feature = "websocket")]

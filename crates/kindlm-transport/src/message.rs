@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -112,7 +113,7 @@ pub const SIGNATURE: &str = "signature()";
 pub const SIGNATURE_TIMESTAMP: &str = "signatureTimestamp()";
 
 /// A complete HTTP response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpResponse {
     /// The HTTP status, such as 200.
     pub status: u16,
@@ -120,6 +121,17 @@ pub struct HttpResponse {
     pub headers: Vec<(String, String)>,
     /// The whole body, after decompression.
     pub body: Vec<u8>,
+    /// The arrivals of the pieces of the body, in order; empty unless the body is a stream of events.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// The arrival of a piece of a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// The end of the piece: the number of bytes of the body that had arrived with it.
+    pub end: usize,
+    /// The time since the request was sent.
+    pub after: Duration,
 }
 
 impl HttpResponse {

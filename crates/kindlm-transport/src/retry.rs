@@ -322,7 +322,7 @@ mod tests {
             (vec![], None),
         ] {
             let headers = headers.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-            let response = HttpResponse { status: 429, headers, body: Vec::new() };
+            let response = HttpResponse { status: 429, headers, ..HttpResponse::default() };
             assert_eq!(
                 retry_after(&response),
                 expected.map(Duration::from_millis),

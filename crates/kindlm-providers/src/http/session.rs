@@ -128,6 +128,7 @@ mod tests {
             status,
             headers: vec![("x-session".to_owned(), "from header".to_owned())],
             body: body.as_bytes().to_vec(),
+            arrivals: Vec::new(),
         };
         let url = "https://h.example/s";
         for (config, response, expected) in [

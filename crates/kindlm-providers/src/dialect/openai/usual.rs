@@ -128,7 +128,7 @@ mod tests {
         let prompt: Prompt = serde_json::from_value(json!({"model": "m", "messages": []})).unwrap();
         let check = |status: u16, body: &Value| {
             let body = body.to_string().into_bytes();
-            let response = HttpResponse { status, headers: Vec::new(), body };
+            let response = HttpResponse { status, body, ..HttpResponse::default() };
             let quick = reply(&prompt, &response);
             if let Some(quick) = &quick {
                 let whole = codec.decode_tree(&prompt, &response);

@@ -200,8 +200,8 @@ fn no_answer_makes_a_codec_panic() {
                 let _ = codec.decode_embedding(&raw(status, body));
             }
         }
-        let binary =
-            HttpResponse { status: 200, headers: Vec::new(), body: vec![0xFF, 0x00, 0xFE] };
+        let body = vec![0xFF, 0x00, 0xFE];
+        let binary = HttpResponse { status: 200, body, ..HttpResponse::default() };
         assert!(codec.decode(&super::hi(), &binary).is_err());
     }
 }
