@@ -23,8 +23,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
     schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| {
         let config: Config = settings::read(config)?;
-        let Config { api_key_env: key, base_url, headers, body, hosted_tools, .. } = config;
-        Ok(Box::new(Anthropic::new(Options { key, base_url, headers, body, hosted_tools })?))
+        let Config { api_key_env: key, base_url, headers, body, hosted_tools, stream, .. } = config;
+        let options = Options { key, base_url, headers, body, hosted_tools, stream };
+        Ok(Box::new(Anthropic::new(options)?))
     }),
 };
 
@@ -52,6 +53,9 @@ struct Config {
     /// model may call them beside the tools of a test.
     #[serde(default)]
     hosted_tools: Vec<Map<String, Value>>,
+    /// True to request a streamed answer, for servers that offer nothing else, and to measure the time to the first token.
+    #[serde(default)]
+    stream: bool,
     /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]

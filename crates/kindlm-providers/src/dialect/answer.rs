@@ -28,11 +28,16 @@ impl Reader<'_> {
                 .iter()
                 .all(|key| value.get(key).is_none_or(Value::is_null));
         if is_error {
-            let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok());
-            let status = code.filter(|code| (400..600).contains(code)).unwrap_or(response.status);
-            return Err(failure::of_body(self, status, &value));
+            return Err(self.reported_error(&value, response));
         }
         Ok(value)
+    }
+
+    /// Returns the error that a successful response reports in the key `error` of a value. A status code in it counts.
+    pub(crate) fn reported_error(&self, value: &Value, response: &HttpResponse) -> ProviderError {
+        let code = value["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok());
+        let status = code.filter(|code| (400..600).contains(code)).unwrap_or(response.status);
+        failure::of_body(self, status, value)
     }
 
     /// Returns the JSON of a successful response. Fails for an error status, and for a body that is not JSON or repeats

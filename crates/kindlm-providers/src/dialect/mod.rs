@@ -11,5 +11,6 @@ pub(crate) mod gemini;
 pub(crate) mod openai;
 pub(crate) mod part;
 pub(crate) mod settings;
+pub(crate) mod stream;
 pub(crate) mod strict;
 pub(crate) mod text;

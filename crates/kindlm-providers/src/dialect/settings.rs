@@ -177,7 +177,9 @@ pub(crate) fn check_object(
             "n" | "candidateCount" | "candidate_count" => {
                 "one answer is read; ask again with `repeat`"
             }
-            "stream" => "remove it: whole answers are read",
+            "stream" => {
+                "remove it; `openai`, `openai-responses` and `anthropic` have the setting `stream`"
+            }
             "background" | "conversation" | "previous_response_id" => {
                 "remove it: each request is sent whole, and its whole answer is read"
             }

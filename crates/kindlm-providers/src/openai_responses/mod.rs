@@ -1,5 +1,6 @@
 //! `openai-responses`: the Responses API of OpenAI, and of every compatible server.
 
+mod events;
 mod hosted;
 mod items;
 
@@ -18,7 +19,7 @@ use crate::dialect::answer::{Reader, counted, non_empty};
 use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
-use crate::dialect::{chat, settings, strict};
+use crate::dialect::{chat, settings, stream, strict};
 use crate::{
     Codec, EnvMark, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration,
 };
@@ -70,6 +71,9 @@ struct Config {
     /// `context.providerResponse.raw`.
     #[serde(default)]
     items_as_text: bool,
+    /// True to request a streamed answer, for servers that offer nothing else, and to measure the time to the first token.
+    #[serde(default)]
+    stream: bool,
     /// Additional keys for the body of requests, as in the API: `reasoning`, `store`, … Objects that KindLM also sends
     /// are merged.
     #[serde(default)]
@@ -101,6 +105,7 @@ struct Responses {
     logprobs: bool,
     hosted: HostedTools,
     items_as_text: bool,
+    stream: bool,
     body: Map<String, Value>,
 }
 
@@ -119,6 +124,7 @@ impl Responses {
             logprobs: config.logprobs,
             hosted,
             items_as_text: config.items_as_text,
+            stream: config.stream,
             body: config.body,
         })
     }
@@ -146,6 +152,40 @@ impl Responses {
         })?;
         let all: Vec<Value> = own.chain(hosted).collect();
         Ok(((!all.is_empty()).then(|| Value::Array(all)), marks))
+    }
+
+    /// Decodes an answer that is not streamed.
+    fn decode_whole(
+        &self,
+        prompt: &Prompt,
+        response: &HttpResponse,
+    ) -> Result<Reply, ProviderError> {
+        let reader = self.reader();
+        let answer = reader.object(response)?;
+        let items = reader.message_part(&answer["output"], response)?;
+        let found = reader.read(Found::of(items, part::calls_before(prompt)), response)?;
+        let finish_reason = reader.read(finish(&answer, &found), response)?;
+        let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
+        if !found.has_message && found.calls.is_empty() && !is_cut {
+            return Err(reader.malformed("the answer has no message of the model", response));
+        }
+        let text = match items {
+            // A refusal is the whole text.
+            Value::Array(items) if self.items_as_text => {
+                found.refusal.clone().unwrap_or_else(|| items::text(items))
+            }
+            _ => found.text,
+        };
+        Ok(Reply {
+            tool_calls: found.calls,
+            usage: usage(&answer["usage"]),
+            finish_reason,
+            model: chat::model(&answer["model"], prompt),
+            refusal: found.refusal,
+            log_probs: found.log_probs.filter(|it| !it.is_empty()),
+            response: self.items_as_text.then(|| json!({"raw": answer})),
+            ..Reply::text(text)
+        })
     }
 }
 
@@ -176,6 +216,7 @@ impl Codec for Responses {
             }})
         });
         chat::put(&mut body, "text", format);
+        chat::put(&mut body, "stream", self.stream.then_some(true));
         settings::add_body(&mut body, &self.body, prompt);
         if self.logprobs {
             let include = body.entry("include").or_insert_with(|| json!([]));
@@ -195,31 +236,11 @@ impl Codec for Responses {
     }
 
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
-        let reader = self.reader();
-        let answer = reader.object(response)?;
-        let items = reader.message_part(&answer["output"], response)?;
-        let found = reader.read(Found::of(items, part::calls_before(prompt)), response)?;
-        let finish_reason = reader.read(finish(&answer, &found), response)?;
-        let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
-        if !found.has_message && found.calls.is_empty() && !is_cut {
-            return Err(reader.malformed("the answer has no message of the model", response));
+        if !self.stream {
+            return self.decode_whole(prompt, response);
         }
-        let text = match items {
-            // A refusal is the whole text.
-            Value::Array(items) if self.items_as_text => {
-                found.refusal.clone().unwrap_or_else(|| items::text(items))
-            }
-            _ => found.text,
-        };
-        Ok(Reply {
-            tool_calls: found.calls,
-            usage: usage(&answer["usage"]),
-            finish_reason,
-            model: chat::model(&answer["model"], prompt),
-            refusal: found.refusal,
-            log_probs: found.log_probs.filter(|it| !it.is_empty()),
-            response: self.items_as_text.then(|| json!({"raw": answer})),
-            ..Reply::text(text)
+        stream::decode::<events::Events>(&self.reader(), response, |whole| {
+            self.decode_whole(prompt, whole)
         })
     }
 }

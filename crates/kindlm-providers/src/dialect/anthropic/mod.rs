@@ -1,5 +1,6 @@
 //! The dialect of Anthropic's Messages API.
 
+mod events;
 mod hosted;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ use crate::dialect::answer::{Reader, counted};
 use crate::dialect::content::{self, PartForms, Refused};
 use crate::dialect::failure::Facts;
 use crate::dialect::part::{self, Malformed};
-use crate::dialect::{chat, settings};
+use crate::dialect::{chat, settings, stream};
 use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
 
 /// The settings of a codec of this dialect.
@@ -29,6 +30,8 @@ pub(crate) struct Options {
     pub(crate) body: Map<String, Value>,
     /// The tools that have a `type` of the API, in its form.
     pub(crate) hosted_tools: Vec<Map<String, Value>>,
+    /// True to request streamed answers.
+    pub(crate) stream: bool,
 }
 
 const BASE: &str = "https://api.anthropic.com";
@@ -53,6 +56,7 @@ pub(crate) struct Anthropic {
     headers: Vec<(String, HeaderValue)>,
     body: Map<String, Value>,
     hosted: Vec<Map<String, Value>>,
+    stream: bool,
 }
 
 impl Anthropic {
@@ -71,44 +75,21 @@ impl Anthropic {
         let betas = hosted::betas(&options.hosted_tools);
         own.extend(betas.map(|it| ("anthropic-beta".to_owned(), HeaderValue::Literal(it))));
         let headers = settings::literal_headers(own, &options.headers)?;
-        let Options { key, body, hosted_tools: hosted, .. } = options;
-        Ok(Self { address, key, headers, body, hosted })
-    }
-}
-
-impl Codec for Anthropic {
-    fn provider(&self) -> &'static str {
-        "anthropic"
+        let Options { key, body, hosted_tools: hosted, stream, .. } = options;
+        Ok(Self { address, key, headers, body, hosted, stream })
     }
 
-    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        let params = &prompt.params;
-        let mut body = Map::new();
-        chat::put(&mut body, "model", Some(prompt.model.clone()));
-        chat::put(&mut body, "max_tokens", Some(params.max_tokens.unwrap_or(MAX_TOKENS)));
-        let mut messages = messages(prompt)?;
-        mark_shared(prompt, &mut messages);
-        chat::put(&mut body, "messages", Some(messages));
-        let systems = prompt.messages.iter().filter(|it| it.role == Role::System);
-        systems.into_iter().try_for_each(|it| content::check_system("anthropic", it))?;
-        chat::put(&mut body, "system", system(prompt));
-        chat::put(&mut body, "temperature", params.temperature);
-        chat::put(&mut body, "top_p", params.top_p);
-        chat::put(&mut body, "stop_sequences", chat::stop(prompt));
-        chat::put(&mut body, "tools", tools(prompt, &self.hosted));
-        chat::put(&mut body, "tool_choice", tool_choice(prompt));
-        settings::add_body(&mut body, &self.body, prompt);
-        Ok(HttpRequest {
-            method: Method::Post,
-            url: self.address.at(MESSAGES),
-            headers: self.headers.clone(),
-            body: Value::Object(body),
-            ..HttpRequest::default()
-        })
+    fn reader(&self) -> Reader<'_> {
+        Reader { provider: "anthropic", key: Some(&self.key), rule }
     }
 
-    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
-        let reader = Reader { provider: "anthropic", key: Some(&self.key), rule };
+    /// Decodes an answer that is not streamed.
+    fn decode_whole(
+        &self,
+        prompt: &Prompt,
+        response: &HttpResponse,
+    ) -> Result<Reply, ProviderError> {
+        let reader = self.reader();
         let answer = reader.object(response)?;
         let content = reader.message_part(&answer["content"], response)?;
         let (mut text, mut tool_calls) =
@@ -135,6 +116,48 @@ impl Codec for Anthropic {
             model: chat::model(&answer["model"], prompt),
             refusal,
             ..Reply::text(text)
+        })
+    }
+}
+
+impl Codec for Anthropic {
+    fn provider(&self) -> &'static str {
+        "anthropic"
+    }
+
+    fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
+        let params = &prompt.params;
+        let mut body = Map::new();
+        chat::put(&mut body, "model", Some(prompt.model.clone()));
+        chat::put(&mut body, "max_tokens", Some(params.max_tokens.unwrap_or(MAX_TOKENS)));
+        let mut messages = messages(prompt)?;
+        mark_shared(prompt, &mut messages);
+        chat::put(&mut body, "messages", Some(messages));
+        let systems = prompt.messages.iter().filter(|it| it.role == Role::System);
+        systems.into_iter().try_for_each(|it| content::check_system("anthropic", it))?;
+        chat::put(&mut body, "system", system(prompt));
+        chat::put(&mut body, "temperature", params.temperature);
+        chat::put(&mut body, "top_p", params.top_p);
+        chat::put(&mut body, "stop_sequences", chat::stop(prompt));
+        chat::put(&mut body, "tools", tools(prompt, &self.hosted));
+        chat::put(&mut body, "tool_choice", tool_choice(prompt));
+        chat::put(&mut body, "stream", self.stream.then_some(true));
+        settings::add_body(&mut body, &self.body, prompt);
+        Ok(HttpRequest {
+            method: Method::Post,
+            url: self.address.at(MESSAGES),
+            headers: self.headers.clone(),
+            body: Value::Object(body),
+            ..HttpRequest::default()
+        })
+    }
+
+    fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
+        if !self.stream {
+            return self.decode_whole(prompt, response);
+        }
+        stream::decode::<events::Events>(&self.reader(), response, |whole| {
+            self.decode_whole(prompt, whole)
         })
     }
 }

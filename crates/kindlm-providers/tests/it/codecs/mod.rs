@@ -8,6 +8,7 @@ mod pages;
 mod registry;
 mod regressions;
 mod sockets;
+mod streams;
 
 use std::path::PathBuf;
 
@@ -48,7 +49,7 @@ fn response(status: u16, body: &Value) -> HttpResponse {
 }
 
 fn raw(status: u16, body: &str) -> HttpResponse {
-    HttpResponse { status, headers: Vec::new(), body: body.as_bytes().to_vec() }
+    HttpResponse { status, body: body.as_bytes().to_vec(), ..HttpResponse::default() }
 }
 
 /// Returns the parts of a reply that the codec sets.

@@ -43,6 +43,50 @@ async fn a_codec_provider_is_reached_through_the_transport() {
     assert_eq!(requests[2].path, "/v1/embeddings");
 }
 
+/// Returns the stream of an answer in the chat dialect, without its end.
+fn chunks() -> String {
+    let chunk = |choice: Value| format!("data: {}\n\n", json!({"model": "m", "choices": [choice]}));
+    chunk(json!({"index": 0, "delta": {"role": "assistant", "content": "Hello"}}))
+        + &chunk(json!({"index": 0, "delta": {"content": " there"}}))
+        + &chunk(json!({"index": 0, "delta": {}, "finish_reason": "stop"}))
+}
+
+#[tokio::test]
+async fn the_time_to_the_first_token_of_a_stream_is_measured() {
+    let server = server();
+    let body = chunks() + "data: [DONE]\n\n";
+    let pause = Duration::from_millis(20);
+    server.push(MockReply::raw(200, "text/event-stream; charset=utf-8", body).dripping(pause));
+    let url = format!("{}/v1", server.url());
+    let client = client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": url, "stream": true}}));
+    let reply = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.attempts), ("Hello there", 1));
+    let first = reply.first_token_ms.unwrap();
+    assert!((20.0..=reply.latency_ms).contains(&first), "{first} of {} ms", reply.latency_ms);
+    // The server ignores `stream`.
+    let reply = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.first_token_ms), ("ok", None));
+    let asked = server.requests()[0].json();
+    assert_eq!(asked["stream_options"], json!({"include_usage": true}));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_or_fails_is_requested_again() {
+    let failed = "data: {\"error\": {\"message\": \"busy\", \"type\": \"server_error\"}}\n\n";
+    let refused = "data: {\"error\": {\"message\": \"too long\", \"code\": 400}}\n\n";
+    for (body, attempts) in
+        [(chunks(), Some(2)), (chunks() + failed, Some(2)), (refused.to_owned(), None)]
+    {
+        let server = server();
+        server.push(MockReply::raw(200, "text/event-stream", body));
+        let url = format!("{}/v1", server.url());
+        let client =
+            client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": url, "stream": true}}));
+        let reply = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await;
+        assert_eq!(reply.as_ref().ok().map(|it| it.attempts), attempts, "{reply:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_compatible_server_is_a_provider_by_its_name() {
     let server = server();

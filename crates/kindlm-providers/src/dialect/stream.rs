@@ -1,0 +1,164 @@
+//! Streamed answers: server-sent events, which are put together to the answer that is not streamed.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, StreamExt as _, stream};
+use kindlm_types::{ProviderError, ProviderErrorKind as Kind, Reply};
+use serde_json::{Value, json};
+use sse_stream::SseStream;
+
+use super::answer::{Reader, parse};
+use super::part::Malformed;
+use crate::HttpResponse;
+
+/// Puts the answer of one vendor together.
+pub(crate) trait Assembler: Default {
+    /// The end of a stream, for error messages.
+    const END: &'static str;
+
+    /// Adds an event, which is an object. Fails if the event is malformed. [`DONE`] is an event of this type.
+    fn add(&mut self, event: Value) -> Result<Progress, Malformed>;
+}
+
+/// The meaning of an event.
+pub(crate) enum Progress {
+    /// The event has a part of the answer: text, reasoning or a tool call.
+    Part,
+    /// The event has no part of the answer.
+    Other,
+    /// The answer has ended. The value is the JSON of the answer that is not streamed.
+    End(Value),
+    /// The provider failed. The value has the key `error`.
+    Failed(Value),
+}
+
+/// The event that ends streams of the chat dialect. It is not JSON.
+pub(crate) const DONE: &str = "[DONE]";
+
+/// Decodes a response with `decode`, which gets a streamed answer in the form that is not streamed.
+///
+/// `decode` gets an error response, and the JSON of a server that ignores `stream`, unchanged. Fails if the stream
+/// cannot be read, reports an error, or has no end.
+pub(crate) fn decode<A: Assembler>(
+    reader: &Reader<'_>,
+    response: &HttpResponse,
+    decode: impl FnOnce(&HttpResponse) -> Result<Reply, ProviderError>,
+) -> Result<Reply, ProviderError> {
+    let is_whole = response.body.trim_ascii_start().starts_with(b"{");
+    if is_whole || !(200..300).contains(&response.status) {
+        return decode(response);
+    }
+    let (whole, first_token_ms) = assemble::<A>(reader, response)?;
+    Ok(Reply { first_token_ms, ..decode(&whole)? })
+}
+
+/// Puts a streamed answer together. Returns it with the time to its first part in milliseconds, if it was measured.
+fn assemble<A: Assembler>(
+    reader: &Reader<'_>,
+    response: &HttpResponse,
+) -> Result<(HttpResponse, Option<f64>), ProviderError> {
+    let arrived = Cell::new(None);
+    let chunks = stream::iter(pieces(response)).map(|(piece, after)| {
+        arrived.set(after);
+        Ok::<&[u8], Infallible>(piece)
+    });
+    let mut events = std::pin::pin!(SseStream::from_bytes_stream(chunks));
+    let (mut assembler, mut first) = (A::default(), None);
+    // The whole body has arrived, so the stream is never pending.
+    while let Some(event) = events.next().now_or_never().flatten() {
+        let event = event.map_err(|err| {
+            reader.malformed(&format!("the answer is not a stream of events ({err})"), response)
+        })?;
+        let Some(data) = event.data.filter(|it| !it.is_empty()) else { continue };
+        let malformed = |why: &str| {
+            let (status, body) = (response.status, data.clone().into_bytes());
+            reader.malformed(why, &HttpResponse { status, body, ..HttpResponse::default() })
+        };
+        let value = match data.trim() {
+            DONE => json!({"type": DONE}),
+            json => parse(json.as_bytes()).map_err(|why| malformed(&why))?,
+        };
+        if !value.is_object() {
+            return Err(malformed("an event of the answer is not a JSON object"));
+        }
+        match assembler.add(value).map_err(|Malformed(why)| malformed(&why))? {
+            Progress::Other => {}
+            Progress::Part => first = first.or(Some(arrived.get())),
+            Progress::Failed(value) => {
+                let err = reader.reported_error(&value, response);
+                return Err(failed(err, first.is_some()));
+            }
+            Progress::End(whole) => {
+                let (status, headers) = (response.status, response.headers.clone());
+                let body = whole.to_string().into_bytes();
+                let whole = HttpResponse { status, headers, body, arrivals: Vec::new() };
+                return Ok((whole, first.flatten().map(|it| it.as_secs_f64() * 1000.0)));
+            }
+        }
+    }
+    let message = format!("the answer broke off: the stream ended without `{}`", A::END);
+    Err(reader.malformed(&message, response).retryable())
+}
+
+/// Returns an error that the provider reported in a stream. Its status is that of the stream, so the kind decides if a
+/// retry may help. If a part of the answer has arrived, the provider may charge for the answer.
+fn failed(err: ProviderError, has_part: bool) -> ProviderError {
+    let is_temporary = matches!(err.kind, Kind::Overloaded | Kind::RateLimited | Kind::Server);
+    let err = if is_temporary { err.retryable() } else { err };
+    if has_part { err.lost() } else { err }
+}
+
+/// Returns the pieces of a body in order, each with the time of its arrival, if it was measured.
+fn pieces(response: &HttpResponse) -> Vec<(&[u8], Option<Duration>)> {
+    let mut pieces = Vec::with_capacity(response.arrivals.len() + 1);
+    let mut rest = &*response.body;
+    for arrival in &response.arrivals {
+        let start = response.body.len() - rest.len();
+        let Some((piece, after)) = rest.split_at_checked(arrival.end.saturating_sub(start)) else {
+            break;
+        };
+        pieces.push((piece, Some(arrival.after)));
+        rest = after;
+    }
+    pieces.push((rest, None));
+    pieces
+}
+
+/// Appends the next piece of a value of the answer: a text to a text, and items to a list. Any other value replaces the
+/// value.
+///
+/// A text beside a list becomes an item of the list.
+pub(crate) fn append(value: &mut Value, piece: Value) {
+    *value = match (value.take(), piece) {
+        (value, Value::Null) => value,
+        (Value::String(mut text), Value::String(piece)) => {
+            text.push_str(&piece);
+            Value::String(text)
+        }
+        (Value::Array(mut items), Value::Array(more)) => {
+            items.extend(more);
+            Value::Array(items)
+        }
+        (Value::Array(mut items), piece @ Value::String(_)) => {
+            items.push(piece);
+            Value::Array(items)
+        }
+        (text @ Value::String(_), Value::Array(mut items)) => {
+            items.insert(0, text);
+            Value::Array(items)
+        }
+        (_, piece) => piece,
+    };
+}
+
+/// Returns true if a value holds a part of the answer.
+pub(crate) fn is_part(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(entries) => !entries.is_empty(),
+    }
+}

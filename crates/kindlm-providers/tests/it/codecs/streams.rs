@@ -1,0 +1,156 @@
+//! Streamed answers: what is not a whole stream is an error.
+
+use std::time::Duration;
+
+use kindlm_providers::{Arrival, Codec, HttpResponse};
+use serde_json::{Value, json};
+
+use super::{codec, exchange, hi, prompt, raw};
+
+/// The providers that stream answers.
+const PROVIDERS: [&str; 3] = ["anthropic", "openai", "openai-responses"];
+
+fn streaming(provider: &str) -> Box<dyn Codec> {
+    codec(provider, &json!({"apiKeyEnv": "KEY", "stream": true}))
+}
+
+/// Returns the streams of a provider's exchanges, with their prompts and expected replies.
+fn streams(provider: &str) -> Vec<(Value, String, Value)> {
+    let all = exchange::of(provider).into_iter().map(|(_, it)| it);
+    all.filter(|it| it["config"]["stream"] == true && it["reply"].is_object())
+        .filter_map(|it| {
+            let text = it["response"]["text"].as_str()?.to_owned();
+            let is_stream = text.contains("data: ");
+            is_stream.then(|| (it["prompt"].clone(), text, it["reply"].clone()))
+        })
+        .collect()
+}
+
+#[test]
+fn a_stream_that_is_cut_is_never_an_answer() {
+    for provider in PROVIDERS {
+        let found = streams(provider);
+        assert!(!found.is_empty(), "{provider}: record an exchange with a stream");
+        for (asked, text, _) in found {
+            let codec = streaming(provider);
+            let last = text.trim_end().rfind("data: ").unwrap();
+            // Without an empty line after it, the last event does not count.
+            for end in (0..last).step_by(7).chain([text.trim_end().len()]) {
+                let Some(cut) = text.get(..end) else { continue };
+                let reply = codec.decode(&prompt(asked.clone()), &raw(200, cut));
+                assert!(reply.is_err(), "{provider}: {cut}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_can_arrive_in_any_pieces() {
+    for provider in PROVIDERS {
+        for (asked, text, expected) in streams(provider) {
+            for size in [1, 2, 7, 100] {
+                let ends = (size..text.len()).step_by(size).chain([text.len()]);
+                let after = Duration::from_millis(5);
+                let arrivals = ends.map(|end| Arrival { end, after }).collect();
+                let response = HttpResponse { arrivals, ..raw(200, &text) };
+                let reply = streaming(provider).decode(&prompt(asked.clone()), &response).unwrap();
+                assert_eq!(reply.text, expected["text"], "{provider} {size}");
+                assert_eq!(json!(reply.tool_calls), expected["toolCalls"], "{provider} {size}");
+                assert_eq!(reply.first_token_ms, Some(5.0), "{provider} {size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_token_is_the_first_part_of_the_answer() {
+    for (provider, before, first, rest) in [
+        (
+            "openai",
+            r#"data: {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}"#,
+            r#"data: {"choices": [{"index": 0, "delta": {"content": "Hi"}}]}"#,
+            "data: {\"choices\": [{\"index\": 0, \"delta\": {}, \"finish_reason\": \"stop\"}]}\n\ndata: [DONE]",
+        ),
+        (
+            "openai-responses",
+            r#"data: {"type": "response.output_item.added", "item": {"type": "message", "content": []}}"#,
+            r#"data: {"type": "response.output_text.delta", "delta": "Hi"}"#,
+            r#"data: {"type": "response.completed", "response": {"status": "completed", "output": [
+                data: {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}]}}"#,
+        ),
+        (
+            "anthropic",
+            "data: {\"type\": \"message_start\", \"message\": {\"usage\": {}}}\n\n\
+             data: {\"type\": \"content_block_start\", \"index\": 0, \"content_block\": {\"type\": \"text\", \"text\": \"\"}}",
+            r#"data: {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}"#,
+            "data: {\"type\": \"message_delta\", \"delta\": {\"stop_reason\": \"end_turn\"}}\n\n\
+             data: {\"type\": \"message_stop\"}",
+        ),
+    ] {
+        let rest = rest.lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
+        let (mut body, mut arrivals) = (String::new(), Vec::new());
+        for (part, ms) in [(before, 100), (first, 250), (rest.as_str(), 900)] {
+            body.push_str(part);
+            body.push_str("\n\n");
+            arrivals.push(Arrival { end: body.len(), after: Duration::from_millis(ms) });
+        }
+        let whole = raw(200, &body);
+        let reply = streaming(provider).decode(&hi(), &whole).unwrap();
+        assert_eq!((reply.text.as_str(), reply.first_token_ms), ("Hi", None), "{provider}");
+        let response = HttpResponse { arrivals, ..whole };
+        let reply = streaming(provider).decode(&hi(), &response).unwrap();
+        assert_eq!(reply.first_token_ms, Some(250.0), "{provider}");
+    }
+}
+
+#[test]
+fn hostile_events_are_errors() {
+    let hostile = [
+        "",
+        "data",
+        "data: ",
+        "data: [DONE]",
+        "data: 5",
+        "data: \"x\"",
+        "data: [1]",
+        "data: null",
+        "data: {",
+        "data: {\"error\": 5}",
+        "data: {\"error\": \"no\"}",
+        "data: {\"type\": 5}",
+        "data: {\"type\": \"error\"}",
+        "data: {\"type\": \"error\", \"error\": [1]}",
+        "data: {\"object\": \"error\", \"message\": \"no\", \"code\": 400}",
+        "data: {\"choices\": 5}",
+        "data: {\"choices\": [5, null, \"x\"]}",
+        "data: {\"choices\": [{\"delta\": 5}]}",
+        "data: {\"choices\": [{\"delta\": {\"tool_calls\": 5}, \"finish_reason\": \"stop\"}]}",
+        "data: {\"choices\": [{\"delta\": {\"tool_calls\": [5, 5, \"x\", {\"function\": 5}, {\"function\": 6}]}, \"finish_reason\": \"stop\"}]}",
+        "data: {\"choices\": [{\"delta\": {\"function_call\": 5}, \"logprobs\": 5, \"content_filter_results\": [1]}]}",
+        "data: {\"type\": \"message_start\", \"message\": 5}",
+        "data: {\"type\": \"message_start\", \"message\": {\"usage\": 5}}",
+        "data: {\"type\": \"message_delta\", \"delta\": 5, \"usage\": {\"output_tokens\": 1}}",
+        "data: {\"type\": \"content_block_start\", \"index\": 1}",
+        "data: {\"type\": \"content_block_start\", \"index\": 0, \"content_block\": 5}",
+        "data: {\"type\": \"content_block_delta\", \"index\": 0, \"delta\": 5}",
+        "data: {\"type\": \"message_stop\"}",
+        "data: {\"type\": \"response.completed\"}",
+        "data: {\"type\": \"response.completed\", \"response\": 5}",
+        "data: {\"type\": \"response.failed\", \"response\": {\"status\": \"failed\"}}",
+        "data: \u{FFFD}",
+        "event: a\nevent: b",
+        "<html>",
+    ];
+    for provider in PROVIDERS {
+        let codec = streaming(provider);
+        for (at, first) in hostile.into_iter().enumerate() {
+            for second in hostile {
+                let body = format!("{first}\n\n{second}\n\ndata: [DONE]\n\n");
+                let reply = codec.decode(&hi(), &raw(200, &body));
+                assert!(reply.is_err(), "{provider}: {at}: {body}");
+            }
+        }
+        let binary = HttpResponse { body: vec![0xFF, 0x00, 0xFE], ..raw(200, "") };
+        assert!(codec.decode(&hi(), &binary).is_err(), "{provider}");
+    }
+}
