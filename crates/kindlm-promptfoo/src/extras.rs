@@ -159,9 +159,16 @@ impl Translator<'_> {
         if let Some(help) = refused_at_azure(name, value).filter(|_| kind == "azure") {
             return self.unsupported(key.span, &format!("`config.{name}` at Azure"), Some(help));
         }
-        // `stream: false` changes nothing, because KindLM reads whole answers anyway.
-        if name == "stream" && value.to_json() == serde_json::Value::Bool(false) {
-            return;
+        match (name, value.to_json()) {
+            // `stream: false` changes nothing, because answers are not streamed by default.
+            ("stream", serde_json::Value::Bool(false)) => return,
+            // promptfoo requests no streams of other vendors.
+            ("stream", serde_json::Value::Bool(true))
+                if matches!(kind, "anthropic" | "openai-responses") =>
+            {
+                return settings.provider.push(("stream", value.clone()));
+            }
+            _ => {}
         }
         if INERT.contains(&name) {
             let help = (name == "showThinking")

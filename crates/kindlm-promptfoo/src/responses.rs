@@ -10,8 +10,8 @@ use super::settings::{PARSED, Settings};
 /// Keys of the API that `openai:chat` does not have.
 const BODY: [&str; 4] = ["include", "instructions", "max_tool_calls", "truncation"];
 
-/// Keys that are errors, because they would need more than one request, or a stream.
-const REFUSED: [&str; 4] = ["background", "previous_response_id", "stream", "webhook_url"];
+/// Keys that are errors, because they would need more than one request.
+const REFUSED: [&str; 3] = ["background", "previous_response_id", "webhook_url"];
 
 impl Translator<'_> {
     /// Translates a setting. Returns false if the setting has the form of `openai:chat`, which the caller translates.

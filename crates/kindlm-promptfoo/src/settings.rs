@@ -114,8 +114,8 @@ impl Settings {
 
     /// Returns the entries of a part of the body, without its maximums of tokens, which are collected.
     ///
-    /// These maximums take precedence over maximums outside of the part. `stream: false` is left out, because KindLM
-    /// reads whole answers anyway.
+    /// These maximums take precedence over maximums outside of the part. `stream: false` is left out, because answers
+    /// are not streamed by default.
     pub(super) fn without_maximums(&mut self, name: &str, part: &Node) -> Vec<(Key, Node)> {
         let mut rest = Vec::new();
         for (key, value) in part.entries() {

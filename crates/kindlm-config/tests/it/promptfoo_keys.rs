@@ -232,8 +232,13 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: openai:responses:…",
+        "providers: [{ id: 'openai:responses:gpt-4o', config: { background: true } }]",
+        Refused("`background` of `openai:responses`"),
+    ),
+    (
+        "providers: openai:responses:…",
         "providers: [{ id: 'openai:responses:gpt-4o', config: { stream: true } }]",
-        Refused("`stream` of `openai:responses`"),
+        As(&["stream: true"]),
     ),
     ("providers: openai:…", "providers: ['openai:gpt-5']", As(&["params: omitDefaults: true"])),
     (
@@ -255,6 +260,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
         "providers: anthropic:…",
         "providers: ['anthropic:messages:claude-sonnet-4-5']",
         As(&["provider: anthropic"]),
+    ),
+    (
+        "providers: anthropic:…",
+        "providers: [{ id: 'anthropic:claude-sonnet-4-5', config: { stream: true } }]",
+        As(&["stream: true"]),
     ),
     (
         "providers: google:…",
