@@ -3,6 +3,7 @@
 mod cost;
 mod latency;
 mod max_cost;
+mod max_first_token;
 mod max_latency;
 mod max_tokens;
 mod max_turns;
@@ -20,5 +21,6 @@ pub(crate) static REGISTRY: &[&Registration] = &[
     &max_tokens::REGISTRATION,
     &max_cost::REGISTRATION,
     &max_latency::REGISTRATION,
+    &max_first_token::REGISTRATION,
     &max_turns::REGISTRATION,
 ];

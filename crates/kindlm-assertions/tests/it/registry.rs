@@ -155,7 +155,7 @@ fn every_code_has_an_example_and_every_example_a_declared_code() {
 }
 
 /// The checks whose reference pages must show a pass, a failure and missing evidence.
-const OF_EVIDENCE: [&str; 26] = [
+const OF_EVIDENCE: [&str; 27] = [
     "includes",
     "excludes",
     "equals",
@@ -180,6 +180,7 @@ const OF_EVIDENCE: [&str; 26] = [
     "max-tokens",
     "max-cost",
     "max-latency",
+    "max-first-token",
     "max-turns",
     "tool-trajectory",
 ];

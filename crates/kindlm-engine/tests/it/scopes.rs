@@ -34,6 +34,7 @@ const TABLE: &str = r#"[
   [{"type": "max-tokens", "value": 30}, "passed", "passed", "failed"],
   [{"type": "max-cost", "value": 0.00003}, "passed", "passed", "failed"],
   [{"type": "max-latency", "value": 20}, "passed", "passed", "failed"],
+  [{"type": "max-first-token", "value": 6}, "passed", "failed", "failed"],
   [{"type": "max-turns", "value": 2}, "passed", "passed", "failed"],
   [{"type": "includes", "value": "Found"}, "passed", "failed", "failed"],
   [{"type": "excludes", "value": "Refunded"}, "passed", "failed", "failed"],
@@ -48,16 +49,16 @@ const TABLE: &str = r#"[
 /// Builds an agent that calls the requested tool without a text, and then reports the result.
 fn agent() -> Fake {
     Fake::new(|_, prompt| {
-        let (tool, done) = match last_user(prompt) {
-            "find it" => ("lookup", "Found."),
-            _ => ("refund", "Refunded."),
+        let (tool, done, first) = match last_user(prompt) {
+            "find it" => ("lookup", "Found.", 4.0),
+            _ => ("refund", "Refunded.", 7.0),
         };
         if prompt.messages.last().is_some_and(|it| it.role == Role::Tool) {
-            return Ok(reply(done));
+            return Ok(Reply { first_token_ms: Some(1.0), ..reply(done) });
         }
         let id = format!("call-{tool}");
         let call = ToolCall { id, name: tool.to_owned(), ..ToolCall::default() };
-        Ok(Reply { tool_calls: vec![call], ..reply("") })
+        Ok(Reply { tool_calls: vec![call], first_token_ms: Some(first), ..reply("") })
     })
 }
 

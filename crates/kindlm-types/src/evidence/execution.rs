@@ -459,6 +459,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn time_to_first_token_is_the_longest_or_unknown() {
+        for (times, expected) in [
+            (&[Some(3.0)][..], Some(3.0)),
+            (&[Some(3.0), Some(9.0), Some(1.0)], Some(9.0)),
+            (&[Some(3.0), None, Some(1.0)], None),
+            (&[None, Some(3.0)], None),
+            (&[], None),
+        ] {
+            let (mut execution, mut turn) = (Execution::default(), Turn::default());
+            for time in times {
+                execution.add_first_token(*time);
+                execution.requests += 1;
+                turn.add_first_token(*time);
+                turn.requests += 1;
+            }
+            let found = (execution.first_token_ms, turn.first_token_ms);
+            assert_eq!(found, (expected, expected), "{times:?}");
+        }
+    }
+
+    #[test]
     fn a_declaration_does_not_make_up_for_missing_evidence() {
         let declared = || Execution {
             completeness: Completeness {
