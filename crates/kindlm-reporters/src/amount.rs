@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub(crate) use kindlm_types::percent;
 pub use kindlm_types::thousands as count;
-use kindlm_types::{Cost, MeasuredRate, SuiteTotals, ecma};
+use kindlm_types::{Cost, Execution, MeasuredRate, SuiteTotals, ecma};
 
 /// Formats milliseconds as `850 ms`, `1.2 s`, `1 min 23 s` or `2 h 5 min`.
 ///
@@ -29,6 +29,18 @@ pub fn duration(ms: f64) -> String {
         format!("{} min {} s", seconds / 60, seconds % 60)
     } else {
         format!("{} h {} min", seconds / 3600, seconds % 3600 / 60)
+    }
+}
+
+/// Formats the latency of an execution, with the time to its first token, if it was measured. Empty without a latency.
+pub(crate) fn time_spent(execution: &Execution) -> String {
+    match (execution.latency_ms, execution.first_token_ms) {
+        _ if execution.spend.cached => "cached".to_owned(),
+        (Some(ms), Some(first)) => {
+            format!("{}, first token {}", duration(ms), duration(first))
+        }
+        (Some(ms), None) => duration(ms),
+        (None, _) => String::new(),
     }
 }
 
@@ -160,6 +172,18 @@ mod tests {
             (-1.0, "0 ms"),
         ] {
             assert_eq!(duration(ms), expected);
+        }
+    }
+
+    #[test]
+    fn time_to_first_token_stands_beside_the_latency() {
+        for (latency_ms, first_token_ms, expected) in [
+            (Some(1_240.0), Some(320.0), "1.2 s, first token 320 ms"),
+            (Some(1_240.0), None, "1.2 s"),
+            (None, Some(320.0), ""),
+        ] {
+            let execution = Execution { latency_ms, first_token_ms, ..Execution::default() };
+            assert_eq!(time_spent(&execution), expected);
         }
     }
 

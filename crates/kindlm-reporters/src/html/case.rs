@@ -10,7 +10,7 @@ use kindlm_types::{
 
 use super::Look;
 use super::check::{Row, findings, place_of, rows, shown, value_of};
-use crate::amount::{count, duration, plural, usd};
+use crate::amount::{count, duration, plural, time_spent, usd};
 use crate::changes;
 use crate::plain::{head, one_line, visible};
 use crate::repeated;
@@ -147,20 +147,15 @@ pub(super) fn spent(case: &CaseResult) -> String {
 
 impl Repeat {
     fn of(it: &ExecutionResult, title: Option<String>, is_open: bool) -> Self {
-        let Execution { tool_calls, latency_ms, spend, .. } = &it.execution;
+        let tool_calls = &it.execution.tool_calls;
         let named = it.named_scores();
         let answered = it.error.is_none();
         let said = if answered { spoken_texts(&it.execution) } else { Vec::new() };
-        let spent = match latency_ms {
-            _ if spend.cached => "cached".to_owned(),
-            Some(ms) => duration(*ms),
-            None => String::new(),
-        };
         Self {
             look: Look::of(it.outcome),
             title,
             is_open,
-            spent,
+            spent: time_spent(&it.execution),
             error: it.error.as_ref().map(Failed::of),
             checks: rows(it.results.iter()),
             named: named.iter().map(|it| (one_line(&it.name), two(it.score.get()))).collect(),

@@ -10,7 +10,7 @@ use kindlm_types::{
 use super::result::{result_lines, result_tree};
 use super::text::{VALUE_BYTES, compact, field, head_of, paragraphs};
 use crate::Verbosity;
-use crate::amount::{count, duration, repeats, usd};
+use crate::amount::{count, duration, repeats, time_spent, usd};
 use crate::changes;
 use crate::page::{Ink, Page};
 use crate::panel;
@@ -258,11 +258,7 @@ fn execution(page: &mut Page<'_>, case: &CaseResult, it: &ExecutionResult) -> fm
     let several = case.executions.len() > 1;
     if several {
         let name = format!("repeat {} of {}", it.execution.repeat + 1, case.executions.len());
-        let time = match it.execution.latency_ms {
-            _ if it.execution.spend.cached => "cached".to_owned(),
-            Some(ms) => duration(ms),
-            None => String::new(),
-        };
+        let time = time_spent(&it.execution);
         let (ink, sign) = mark(it.outcome);
         page.between(4, 2, &[(ink, sign), (Ink::Plain, &name)], &time)?;
     }
