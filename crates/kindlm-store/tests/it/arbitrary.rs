@@ -109,18 +109,20 @@ fn times() -> impl Strategy<Value = (f64, Option<f64>)> {
 fn turn() -> impl Strategy<Value = Turn> {
     let said = (text(), of(text()));
     (text(), of(text()), said, of(json()), 0..9_usize, usage(), times()).prop_map(
-        |(label, user, (text, unread), output_json, start, usage, (latency_ms, first_token_ms))| Turn {
-            label,
-            user,
-            text,
-            unread,
-            output_json,
-            tool_calls: start..start + 2,
-            events: start..start + 1,
-            requests: 2,
-            usage,
-            latency_ms,
-            first_token_ms,
+        |(label, user, (text, unread), output_json, start, usage, (latency_ms, first_token_ms))| {
+            Turn {
+                label,
+                user,
+                text,
+                unread,
+                output_json,
+                tool_calls: start..start + 2,
+                events: start..start + 1,
+                requests: 2,
+                usage,
+                latency_ms,
+                first_token_ms,
+            }
         },
     )
 }
