@@ -59,7 +59,7 @@ struct Placeholder {
 /// The data of a template with Jinja, or of JSON whose texts are Jinja.
 #[derive(Clone, Debug)]
 struct Jinja {
-    /// Environment variables that the template only inserts, with their places.
+    /// Environment variables that the template uses only as `{{ env.NAME }}`, with their places.
     ///
     /// An unset variable of this list is an error. Variables in other expressions are left out, because these
     /// expressions may handle an unset variable.
@@ -360,9 +360,9 @@ impl Template {
         Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }
     }
 
-    /// Returns the environment variables that a Jinja template only inserts.
+    /// Returns the environment variables that a Jinja template uses only as `{{ env.NAME }}`, each with its place.
     ///
-    /// The result has the name and the place of each variable.
+    /// An unset variable of these is an error.
     pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
         let all = self.jinja.iter().flat_map(|it| &it.plain_env);
         all.map(|(name, range)| (name.as_str(), range))

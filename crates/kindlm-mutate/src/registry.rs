@@ -1,4 +1,4 @@
-//! All operators.
+//! The list of mutation operators, and the search by id.
 
 use crate::files::FILES;
 use crate::harmless::HARMLESS;

@@ -7,7 +7,7 @@ const PARTS: [&str; 7] =
 /// The last words in names of variables that hold secrets, after an underscore.
 const WORDS: [&str; 6] = ["PASS", "PAT", "PWD", "AUTH", "COOKIE", "JWT"];
 
-/// Returns true if an environment variable with this name, in any case, probably holds a secret.
+/// Returns true if an environment variable with this name probably holds a secret. Upper and lower case are equal.
 ///
 /// ```
 /// use kindlm_redact::is_secret_variable;

@@ -57,9 +57,9 @@ impl DiffLine {
     }
 }
 
-/// Cuts the long parts of a line: equal parts far from a change, and the ends of the others.
+/// Shortens the long parts of a line. An equal part keeps the text next to a change; a changed part keeps its beginning.
 ///
-/// A part keeps at most `most` characters. A `…` stands for cut text, and for the parts after the first [`SEGMENTS`].
+/// A part that is more than one character longer than `most` is cut. A `…` stands for cut text, and for the parts after the first [`SEGMENTS`].
 pub(crate) fn elided(mut line: DiffLine, most: usize) -> DiffLine {
     let last = line.segments.len().saturating_sub(1);
     for (at, (is_changed, text)) in line.segments.iter_mut().enumerate() {

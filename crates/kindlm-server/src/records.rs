@@ -190,7 +190,8 @@ async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
     app.records.compile(json).await.map_err(|err| refused(err, None).problem)
 }
 
-/// Stores a set. If the checks differ from those of the newest version, this makes a new version, and returns true.
+/// Stores a set. If its content differs from that of the newest version, or if it is new, this makes a new version, and
+/// returns true.
 ///
 /// # Errors
 ///

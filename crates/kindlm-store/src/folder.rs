@@ -152,7 +152,8 @@ impl Files for Folder {
 
     /// Finds files by a pattern.
     ///
-    /// `*`, `?`, `[…]` and `{a,b}` match within one path component; `**` matches across up to 64 folders.
+    /// `*`, `?` and `[…]` match within one path component, and an alternative of `{a,b}` may have several. `**` matches
+    /// across up to 64 folders.
     ///
     /// Names with a leading dot are skipped, unless a component of the pattern, from its first wildcard on, begins
     /// with a dot. Symbolic links to folders are followed only before the first component with a wildcard.
@@ -162,7 +163,7 @@ impl Files for Folder {
             return Err(FileError::Outside { path: pattern.to_owned() });
         }
         let (prefix, rest) = split_literal(pattern);
-        let matcher = GlobBuilder::new(rest)
+        let matcher = GlobBuilder::new(&without_separators(rest))
             .literal_separator(true)
             .build()
             .map_err(|err| other(err.kind().to_string()))?
@@ -216,6 +217,21 @@ fn leads_out(path: &str) -> bool {
         }
     }
     false
+}
+
+/// Adds `/` to the excluded characters of each class such as `[!a]`. Otherwise the class would match a separator.
+fn without_separators(pattern: &str) -> String {
+    let mut excluding = String::new();
+    let mut rest = pattern;
+    while let Some(at) = rest.find("[!").or_else(|| rest.find("[^")) {
+        // A `-` or `]` at the beginning of a class is a character of the class.
+        let own = rest[at + 2..].starts_with(['-', ']']);
+        let (before, after) = rest.split_at(at + 2 + usize::from(own));
+        excluding.push_str(before);
+        excluding.push('/');
+        rest = after;
+    }
+    excluding + rest
 }
 
 /// Splits a pattern such as `cases/2026/*.jsonl` into `cases/2026/` and `*.jsonl`.

@@ -1,7 +1,10 @@
 //! Tools for the tests and benchmarks of KindLM.
 //!
-//! These are a mock model API with faults, a runner for the examples in the documentation, a sample report, the
-//! commands of another tool for benchmarks, and the detection of programs that tests need.
+//! - a mock model API with faults;
+//! - a runner for the examples in the documentation;
+//! - a sample report;
+//! - the commands of another tool, for benchmarks;
+//! - the detection of programs that tests need.
 
 pub mod examples;
 pub mod mock;

@@ -83,7 +83,11 @@ impl HttpTransport {
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let status = response.status().as_u16();
             // The status says enough if the body cannot be read or is too large.
-            let body = self.read(response, &fault).await.map(|it| it.body).unwrap_or_default();
+            let body = self
+                .read(response, &fault, Instant::now())
+                .await
+                .map(|it| it.body)
+                .unwrap_or_default();
             let text = String::from_utf8_lossy(&body).into_owned();
             return Err(refused(provider, status, text, [&prepared.secrets, secrets]));
         }

@@ -66,7 +66,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Creates the folder with a copy of the source, and runs the setup.
+    /// Creates the folder with its starting state: a copy of the source, or a git checkout. Then runs the setup.
     ///
     /// Fails if a disk operation, git or the setup fails.
     pub(crate) async fn make(

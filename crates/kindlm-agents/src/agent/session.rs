@@ -15,8 +15,8 @@ use super::rollout::Files;
 use super::{Dialect, Reported, Step, dialect, thread_files};
 use kindlm_process::{Ended, Fault, MAX_OUTPUT, Pipe, Tail, not_started};
 
-/// Starts an agent. An agent with KindLM's protocol must answer with `hello`, and Codex starts with its first turn. The
-/// concurrency slot stays occupied until the session is dropped.
+/// Starts the session of an agent. An agent with KindLM's protocol must answer with `hello`. Codex is not started yet:
+/// each turn starts a process. The concurrency slot stays occupied until the session is dropped.
 ///
 /// Fails if the process cannot be started, or if the agent does not answer with `hello` in time.
 pub async fn start<'a>(

@@ -87,8 +87,14 @@ fn a_model_names_a_compatible_server() {
         assert!(["GROQ_API_KEY", "MINE"].contains(&key), "{key}");
     }
     for (blocks, messages) in [
-        ("models: [{ model: gorq:x }]", ["the provider `gorq` is not configured", "did you mean `groq`?"]),
-        ("models: [{ model: databricks:x }]", ["`databricks` is not configured", "DATABRICKS_TOKEN"]),
+        (
+            "models: [{ model: gorq:x }]",
+            ["the provider `gorq` is not configured", "did you mean `groq`?"],
+        ),
+        (
+            "models: [{ model: databricks:x }]",
+            ["`databricks` is not configured", "DATABRICKS_TOKEN"],
+        ),
         (
             "providers: { databricks: { apiKeyEnv: KEY } }\nmodels: [databricks:x]",
             ["`databricks` needs `baseUrl`", "serving-endpoints"],
@@ -124,7 +130,8 @@ fn a_prompt_with_more_words_than_a_model_reads_is_a_warning() {
     };
     // `gpt-4` reads 8,192 tokens.
     let long = words(8192);
-    let message = "the prompt of the test `t0` has 8193 words, and `openai:gpt-4` reads at most 8192 tokens";
+    let message =
+        "the prompt of the test `t0` has 8193 words, and `openai:gpt-4` reads at most 8192 tokens";
     let one = std::slice::from_ref(&long);
     assert_eq!(warnings("openai:gpt-4o, openai:gpt-4", one), [message]);
     let two = [long.clone(), long.clone()];

@@ -93,7 +93,7 @@ impl Running<'_> {
         }
         let finished = self.unit(unit, None).await;
         if finished.awaits_comparison && finished.result.error.is_none() {
-            // Ignore errors: if storing fails now, storing the final result also fails and aborts the run.
+            // Ignore errors: the final result is stored again, and an error then aborts the run.
             let _ = self.run.record.keep(&mut [(at, waiting((*finished.result).clone()))]);
         }
         Ok(Member { finished, settled: None })

@@ -98,7 +98,7 @@ pub(super) fn evidence(
 /// Returns the cost of a turn by the price of its tokens, in US dollars.
 ///
 /// If a turn of several requests has more input tokens than the threshold for long prompts, each request is priced
-/// separately. Returns `None` if the price is unknown, or if the usage of each of these requests was not recorded.
+/// separately. Returns `None` if the price is unknown, or if the usage of any of these requests was not recorded.
 fn price_turn(turn: &Turn, events: &[Event], model: &Model) -> Option<f64> {
     let long_prompt = model.price.and_then(|it| it.long_prompt);
     let may_be_long = long_prompt.is_some_and(|it| turn.usage.input_tokens > it.above);
@@ -110,7 +110,8 @@ fn price_turn(turn: &Turn, events: &[Event], model: &Model) -> Option<f64> {
         _ => None,
     });
     let requests: Vec<&Usage> = requests.collect();
-    if u32::try_from(requests.len()).ok() != Some(turn.requests) {
+    // Old records have no number of requests, which is read as 0.
+    if requests.is_empty() || u32::try_from(requests.len()).ok() != Some(turn.requests) {
         return None;
     }
     requests.iter().map(|it| model.cost_of(None, it)).sum()

@@ -33,7 +33,7 @@ fn of_case(case: &CaseResult) -> Option<String> {
 /// Each entry has `case`, `model`, `against` (the first model) and `lines` in the form of the page. Cases after the
 /// first [`MOST`] bytes have a note in place of the difference.
 pub(super) fn between_models(report: &AnyReport<'_>) -> Result<Value, RenderError> {
-    // The prompts themselves are not stored: they are as large as the report.
+    // Hold digests in memory, not prompts: all prompts together are as large as the report.
     let mut first: HashMap<String, (usize, [u8; 32])> = HashMap::new();
     let mut found = Vec::new();
     let mut size = 0;

@@ -216,7 +216,7 @@ impl Subject {
         })
     }
 
-    /// Returns the judge of a plan's rows. Fails if no model can judge, or if the caller requested another judge.
+    /// Returns the judge panel of a calibration plan. Fails if no model can judge, or if the user requested another judge.
     fn panel_of(&self, plan: &Plan) -> Result<Panel<'_>, Failure> {
         let panel = self.panel(&plan.judging)?;
         let Some(requested) = &self.requested else { return Ok(panel) };

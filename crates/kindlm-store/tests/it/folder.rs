@@ -131,6 +131,8 @@ fn globs_are_sorted_and_stay_within_a_path_part() {
         ("a.json", &["a.json"]),
         (".hidden/*", &[".hidden/d.jsonl"]),
         ("none/*.json", &[]),
+        ("cases/**/dee[!x]c.jsonl", &[]),
+        ("cases/[!b].jsonl", &["cases/a.jsonl"]),
         ("*.csv", &[]),
     ] {
         assert_eq!(open(&folder).glob(pattern).unwrap(), expected, "{pattern}");

@@ -86,7 +86,7 @@ pub type RunScript = dyn Fn(&ScriptQuestion) -> Result<ScriptAnswer, ScriptError
 /// A function that compiles a script without its imports, and does not run it. Fails if the code cannot be parsed.
 pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Send + Sync;
 
-/// A host that runs scripts.
+/// The port to the script host, which answers each [`ScriptQuestion`].
 pub trait ScriptRunner: Send + Sync {
     /// Runs a script to its end. Fails if the script is stopped or cannot be run. An exception that the script throws is an
     /// answer, not an error.

@@ -108,7 +108,7 @@ pub struct Report<Cases = Vec<Case>> {
     /// The system under test, as described in the suite; absent without a `compliance` block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compliance: Option<Compliance>,
-    /// Warnings for the user.
+    /// Warnings for the user, such as outdated prices and settings without an effect.
     #[serde(default)]
     pub warnings: Vec<String>,
 }

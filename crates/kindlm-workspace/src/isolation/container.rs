@@ -83,7 +83,7 @@ impl Boxed {
         quoted(words)
     }
 
-    /// Returns true if the container gets this variable from KindLM's environment.
+    /// Returns true if the suite's settings of the container pass this variable to it.
     pub(super) fn gets(&self, name: &str) -> bool {
         self.container.env.iter().any(|it| it == name)
     }
@@ -93,20 +93,24 @@ impl Boxed {
     /// Exit code 125 is reserved for this error.
     ///
     /// Exit codes 126 and 127 mean that the image has no shell, if the engine wrote an error message. Otherwise, the
-    /// shell returned these codes for its command.
+    /// shell returned these codes for its command. The messages of Podman name the container runtime; other programs
+    /// begin with `Error: ` too.
     pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let says = match self.engine {
             ContainerEngine::Docker => "docker: ",
             ContainerEngine::Podman => "Error: ",
         };
         let own = stderr.lines().find(|it| it.starts_with(says));
+        let is_of_engine = |line: &str| {
+            says == "docker: " || ["crun", "runc", "OCI"].iter().any(|it| line.contains(it))
+        };
         let program = self.engine.program();
         let (what, help) = match exit_code {
             Some(125) => (
                 "the container did not start",
                 format!("; check that `{program} info` works, and that the image is available"),
             ),
-            Some(126 | 127) if own.is_some() => {
+            Some(126 | 127) if own.is_some_and(is_of_engine) => {
                 ("the container has no usable `sh`", "; choose another image".to_owned())
             }
             _ => return None,

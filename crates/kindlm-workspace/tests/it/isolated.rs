@@ -420,6 +420,14 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             None,
             "the container has no usable `sh`; `podman` ended with exit code 126",
         ),
+        (
+            "podman",
+            container,
+            127,
+            "Error: no config\nsh: 1: agent: not found",
+            Some("true"),
+            "`workspace.setup` failed: the command was not found (exit code 127)",
+        ),
         ("podman", container, 1, "usage: git", None, "ended with exit code 1: usage: git"),
     ] {
         let fake = format!(

@@ -50,7 +50,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports the `judging` options of the block that affect none of its checks.
+    /// Reports `jury`, `agg` and `quorum` of the block's `judging` if they have no effect: there is no jury, or each judge
+    /// is asked once.
     pub(super) fn idle_judging(&mut self) {
         let Some(block) = self.block.take() else { return };
         let leaves = self.checks.iter().flat_map(|(_, it)| it.leaves());

@@ -34,7 +34,7 @@ pub const NOT_COMPARED: &str =
 /// The maximum number of cases that a message names.
 const NAMED: usize = 3;
 
-/// The demand of the gate `noRegression`.
+/// The options of the gate `noRegression`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RegressionDemand {

@@ -109,8 +109,7 @@ async fn a_compatible_server_is_a_provider_by_its_name() {
 async fn an_error_of_a_long_prompt_names_the_window_of_the_model() {
     let server = server();
     let client = client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": server.url()}}));
-    for (model, window) in
-        [("gpt-4", Some("(`gpt-4` reads at most 8192 tokens)")), ("mine", None)]
+    for (model, window) in [("gpt-4", Some("(`gpt-4` reads at most 8192 tokens)")), ("mine", None)]
     {
         server.push(MockReply::error(400, "the prompt is too long"));
         let prompt = Prompt { model: model.to_owned(), ..prompt("hi") };
