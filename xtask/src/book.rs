@@ -83,10 +83,9 @@ fn list_of(chapter: &Value) -> Option<&'static str> {
 
 /// Returns the paths of the `docs.md` that a list links to.
 fn entries(list: &str) -> impl Iterator<Item = String> {
-    let links = list.split(&format!("]({REPOSITORY}")).skip(1);
-    let paths: Vec<String> =
-        links.filter_map(|it| it.split(')').next()).map(str::to_owned).collect();
-    paths.into_iter().filter(|it| it.ends_with("/docs.md"))
+    let links = list.split("](").skip(1).filter_map(|it| it.strip_prefix(REPOSITORY));
+    let paths = links.filter_map(|it| it.split(')').next()).filter(|it| it.ends_with("/docs.md"));
+    paths.map(str::to_owned)
 }
 
 /// Returns the page in the book: `reference/assertions/is-json.md` of `…/is_json/docs.md`.

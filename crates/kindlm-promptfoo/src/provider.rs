@@ -121,7 +121,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
 }
 
 /// Parses the id of a model, of an agent, or of a program.
-fn model_of_vendor<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
+fn model_of_vendor<'a>(id: &'a str, prefix: &'a str, rest: &'a str) -> Provider<'a> {
     let known = |kind, model| Provider::Known { kind, model };
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {

@@ -247,6 +247,7 @@ fn conversation() -> CaseResult {
             requests: 1,
             usage,
             latency_ms: 1_900.0,
+            first_token_ms: None,
         },
         Turn {
             label: "insists".to_owned(),
@@ -259,6 +260,7 @@ fn conversation() -> CaseResult {
             requests: 1,
             usage,
             latency_ms: 2_450.0,
+            first_token_ms: None,
         },
     ];
     let mut refund = AssertionResult::fail(
