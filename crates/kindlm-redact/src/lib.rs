@@ -16,10 +16,12 @@
 //! ```
 
 mod decode;
+mod learned;
 mod look;
 mod names;
 mod secrets;
 
+pub use learned::Learned;
 pub use look::{looks_like_key, mask_keys};
 pub use names::{
     is_certain_secret, is_secret_header, is_secret_setting, is_secret_variable, is_telling_name,

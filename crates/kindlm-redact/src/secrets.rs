@@ -9,6 +9,7 @@ use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Map, Value};
 
 use crate::decode::{decode, has_escapes, without_separators};
+use crate::learned::Learned;
 use crate::look::{keys, pairs, password_of_address};
 use crate::names::is_secret_setting;
 use crate::{REDACTED, SHORTEST};
@@ -24,6 +25,8 @@ pub struct Secrets {
     has_number: bool,
     /// The search automaton for all forms, built at the first use.
     search: OnceLock<Option<AhoCorasick>>,
+    /// The values that become known later.
+    learned: Option<Learned>,
 }
 
 /// One form of a secret value.
@@ -57,6 +60,21 @@ impl Secrets {
         let mut secrets = Self::default();
         values.into_iter().for_each(|it| secrets.add(it.as_ref()));
         secrets
+    }
+
+    /// Also masks the values that are added to `learned`, now or later.
+    #[must_use]
+    pub fn with_learned(mut self, learned: &Learned) -> Self {
+        self.learned = Some(learned.clone());
+        self
+    }
+
+    /// Adds a value to the set of [`with_learned`](Self::with_learned), and so to all sets that share it. Does nothing
+    /// without such a set.
+    pub fn learn(&self, value: &str) {
+        if let Some(learned) = &self.learned {
+            learned.add(value);
+        }
     }
 
     /// Adds a value and each of its lines, without the white space at their ends.
@@ -118,10 +136,13 @@ impl Secrets {
         }
     }
 
-    /// Adds all values of another set.
+    /// Adds all values of another set. A set without later values also gets those of the other set.
     pub fn extend(&mut self, other: &Self) {
         self.search = OnceLock::new();
         self.has_number |= other.has_number;
+        if self.learned.is_none() {
+            self.learned.clone_from(&other.learned);
+        }
         for form in &other.forms {
             if !self.forms.contains(form) {
                 self.forms.push(form.clone());
@@ -129,9 +150,9 @@ impl Secrets {
         }
     }
 
-    /// Returns true if the set has no values.
+    /// Returns true if the set has no values, and can get none later.
     pub fn is_empty(&self) -> bool {
-        self.forms.is_empty()
+        self.forms.is_empty() && self.learned.is_none()
     }
 
     /// Returns the text with all secrets masked; `None` if the text has no secrets.
@@ -184,7 +205,7 @@ impl Secrets {
                 items.iter_mut().fold(false, |found, item| self.value(item, rules) | found)
             }
             Value::Object(map) => self.map(map, rules),
-            Value::Number(number) if self.has_number => {
+            Value::Number(number) if self.has_number() => {
                 let masked = self.masked(&number.to_string(), rules);
                 let found = masked.is_some();
                 if let Some(masked) = masked {
@@ -225,6 +246,9 @@ impl Secrets {
             return None;
         }
         let mut places = self.known(text);
+        if let Some(learned) = &self.learned {
+            places.extend(learned.read(|it| it.known(text)));
+        }
         places.extend(keys(text));
         if rules == Rules::All {
             places.extend(pairs(text));
@@ -232,7 +256,12 @@ impl Secrets {
         (!places.is_empty()).then(|| replace(text, places))
     }
 
-    /// Returns the ranges of all known values in a text.
+    fn has_number(&self) -> bool {
+        let learned = self.learned.as_ref();
+        self.has_number || learned.is_some_and(|it| it.read(|values| values.has_number))
+    }
+
+    /// Returns the ranges of all known values in a text, without those that became known later.
     fn known(&self, text: &str) -> Vec<Range<usize>> {
         let Some(search) = self.search.get_or_init(|| self.search()) else { return Vec::new() };
         let mut places: Vec<Range<usize>> = self.matches(search, text.as_bytes()).collect();
