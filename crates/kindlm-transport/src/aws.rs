@@ -11,11 +11,11 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue as RawVal
 
 use super::AwsAuth;
 
-const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
-const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
-const SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
+pub(super) const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
+pub(super) const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+pub(super) const SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
 
-/// The authorization of requests to one service, with the credentials of the environment.
+/// The authorization of requests to one service, with its credentials.
 pub(super) enum AwsAccess {
     /// A key that is sent as a bearer token.
     Key(String),
@@ -119,8 +119,8 @@ fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String
 fn missing(provider: &str, auth: &AwsAuth) -> ProviderError {
     let key = auth.key.as_ref().map(|it| format!(", or an API key in `{it}`")).unwrap_or_default();
     let message = format!(
-        "no credentials of AWS: set `{ACCESS_KEY}` and `{SECRET_KEY}`{key}; \
-         `eval \"$(aws configure export-credentials --format env)\"` sets them from a profile, a role or a login"
+        "no credentials of AWS: set `{ACCESS_KEY}` and `{SECRET_KEY}`{key}; for a profile, a role or a login, write \
+         `credentialsCommand: aws configure export-credentials`"
     );
     let mut err = ProviderError::new(ProviderErrorKind::Auth, provider, message);
     err.attempts = 0;

@@ -8,6 +8,7 @@ use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::CONTENT_TYPE;
 use tokio::sync::Semaphore;
 
+use crate::credential::{Credential, CredentialCommand, Issued};
 use crate::fault::Fault;
 use crate::limit::QueuedCall;
 use crate::options::{Env, TransportOptions};
@@ -27,6 +28,8 @@ pub struct HttpTransport {
     preparations: Preparations,
     /// The TLS settings and signing keys of providers, by their names.
     own: HashMap<String, ProviderSecurity>,
+    /// The credentials that commands print, by the names of their providers.
+    credentials: HashMap<String, Credential>,
     /// The client of websockets, which need version 1 of HTTP.
     #[cfg(feature = "websocket")]
     sockets: OnceLock<Result<reqwest::Client, String>>,
@@ -58,6 +61,7 @@ impl HttpTransport {
             slots,
             preparations,
             own: HashMap::new(),
+            credentials: HashMap::new(),
             #[cfg(feature = "websocket")]
             sockets: OnceLock::new(),
         })
@@ -70,11 +74,19 @@ impl HttpTransport {
         self
     }
 
+    /// Sets the command that prints the credential of a provider. It runs before the first request of the provider.
+    #[must_use]
+    pub fn with_credential(mut self, provider: &str, command: CredentialCommand) -> Self {
+        self.credentials.insert(provider.to_owned(), Credential::new(command));
+        self
+    }
+
     /// Sends a request, with retries, and decodes the response with `decode`.
     ///
     /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter of
     /// `queued` is not included, nor is the wait for a slot of the concurrency limit. `decode` gets every response
-    /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry.
+    /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry. A refused
+    /// credential of a command leads to another request, if the command prints a newer one.
     ///
     /// Fails if the request cannot be sent, or if no attempt succeeds.
     pub async fn call<T>(
@@ -85,10 +97,39 @@ impl HttpTransport {
         queued: &QueuedCall<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let env = self.env_of(provider)?;
+        let (asked, issued) = ((provider, request), self.issued(provider).await?);
+        let err = match self.send(asked, issued.as_ref(), timeout, queued, &decode).await {
+            Ok(called) => return Ok(called),
+            Err(err) => err,
+        };
+        let before = err.attempts;
+        let counted = |err: ProviderError| {
+            let attempts = before.saturating_add(err.attempts);
+            ProviderError { attempts, ..err }
+        };
+        let Some(newer) =
+            self.newer(provider, issued.as_ref(), &err).await.map_err(counted)?
+        else {
+            return Err(err);
+        };
+        let again = Box::pin(self.send(asked, Some(&newer), timeout, queued, &decode));
+        let Called { value, latency_ms, attempts } = again.await.map_err(counted)?;
+        Ok(Called { value, latency_ms, attempts: before.saturating_add(attempts) })
+    }
+
+    /// Sends a request with a credential that a command has printed, or with none. See [`call`](Self::call).
+    async fn send<T>(
+        &self,
+        (provider, request): (&str, &HttpRequest),
+        issued: Option<&Issued>,
+        timeout: Duration,
+        queued: &QueuedCall<'_>,
+        decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
+    ) -> Result<Called<T>, ProviderError> {
+        let env = self.env_of(provider, issued)?;
         let (request, secrets) = filled(provider, request, &*env)?;
         let request = &*request;
-        let prepared = self.preparations.of(provider, request, &env)?;
+        let prepared = self.prepared(provider, request, &env, issued)?;
         let fault = Fault::new(provider, request.address_key(), &prepared.url);
         let client = self.client(provider)?;
         let attempt = || async {
@@ -201,11 +242,46 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the look-up of variables for a request. It includes a new signature if the provider signs its requests.
-    /// Fails if the key cannot sign.
-    pub(crate) fn env_of(&self, provider: &str) -> Result<Env, ProviderError> {
-        match self.own.get(provider).and_then(|it| it.signed(&self.options.env)) {
-            None => Ok(Arc::clone(&self.options.env)),
+    /// Returns the credential that the command of a provider prints; `None` without such a command. Runs the command if
+    /// necessary. Fails if the command fails, or the waits are stopped.
+    pub(crate) async fn issued(&self, provider: &str) -> Result<Option<Issued>, ProviderError> {
+        let Some(credential) = self.credentials.get(provider) else { return Ok(None) };
+        tokio::select! {
+            biased;
+            issued = credential.current(provider, &self.options) => issued.map(Some),
+            () = self.options.waits.stopped() => {
+                Err(ProviderError { provider: provider.to_owned(), ..retry::stopped_before() })
+            }
+        }
+    }
+
+    /// Returns a newer credential after a request failed; `None` if the provider did not refuse the credential, or if
+    /// there is no newer one. Fails if the command fails.
+    pub(crate) async fn newer(
+        &self,
+        provider: &str,
+        used: Option<&Issued>,
+        err: &ProviderError,
+    ) -> Result<Option<Issued>, ProviderError> {
+        match (self.credentials.get(provider), used, err.status) {
+            (Some(credential), Some(used), Some(401 | 403)) => {
+                credential.after_refusal(used, provider, &self.options).await
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the look-up of variables for a request. It includes a printed credential, and a new signature if the
+    /// provider signs its requests. Fails if the key cannot sign.
+    pub(crate) fn env_of(
+        &self,
+        provider: &str,
+        issued: Option<&Issued>,
+    ) -> Result<Env, ProviderError> {
+        let env = &self.options.env;
+        let env = issued.map_or_else(|| Arc::clone(env), |it| it.over(env));
+        match self.own.get(provider).and_then(|it| it.signed(&env)) {
+            None => Ok(env),
             Some(signed) => signed.map_err(|why| {
                 let message = format!("the request cannot be signed: {why}");
                 let err = ProviderError::new(ProviderErrorKind::InvalidRequest, provider, message);
@@ -215,14 +291,14 @@ impl HttpTransport {
     }
 
     /// Returns the prepared parts of a request. Fails if it cannot be prepared.
-    #[cfg(feature = "websocket")]
     pub(crate) fn prepared(
         &self,
         provider: &str,
         request: &HttpRequest,
         env: &Env,
+        issued: Option<&Issued>,
     ) -> Result<Arc<Prepared>, ProviderError> {
-        self.preparations.of(provider, request, env)
+        self.preparations.of(provider, request, (env, issued.map_or(0, |it| it.number)))
     }
 
     /// Returns the client of websockets, which is built on first use. Fails if it cannot be built.

@@ -12,6 +12,8 @@ mod aws;
 #[cfg(feature = "http")]
 mod client;
 #[cfg(feature = "http")]
+mod credential;
+#[cfg(feature = "http")]
 mod fault;
 #[cfg(feature = "http")]
 mod fetch;
@@ -41,7 +43,7 @@ mod waits;
 
 pub use form::StructuredOutput;
 pub use message::{
-    Arrival, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, Method, SIGNATURE,
+    Arrival, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, KEY_COMMAND, Method, SIGNATURE,
     SIGNATURE_TIMESTAMP,
 };
 #[cfg(feature = "websocket")]
@@ -49,6 +51,7 @@ pub use socket::Socket;
 #[cfg(feature = "http")]
 pub use {
     client::{Called, HttpTransport},
+    credential::{CredentialCommand, CredentialForm, RunCommand},
     fault::{Fault, address, causes},
     fetch::Fetched,
     options::{CONNECT_TIMEOUT, Env, IDLE_TIMEOUT, MAX_BODY, TransportOptions},

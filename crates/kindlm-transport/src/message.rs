@@ -49,7 +49,8 @@ impl fmt::Debug for HeaderValue {
     }
 }
 
-/// The authorization of a request to AWS. The transport reads the credentials from the environment, and adds them.
+/// The authorization of a request to AWS. The transport reads the credentials, and adds them. They come from the
+/// environment, or from the output of the provider's command.
 ///
 /// A key in the variable `key` is sent as a bearer token. Without it, the request is signed with the credentials in
 /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
@@ -111,6 +112,10 @@ pub struct EnvMark {
 pub const SIGNATURE: &str = "signature()";
 /// The variable of an [`EnvMark`] that stands for the time of the signature, in milliseconds since 1970.
 pub const SIGNATURE_TIMESTAMP: &str = "signatureTimestamp()";
+
+/// The variable of a key that a command prints, and the key of the settings with that command. It stands for the
+/// current key of the provider, and is not read from the environment.
+pub const KEY_COMMAND: &str = "apiKeyCommand";
 
 /// A complete HTTP response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::credential::RunCommand;
 use crate::retry::RetryPolicy;
 use crate::waits::Waits;
 
@@ -42,6 +43,10 @@ pub struct TransportOptions {
     pub waits: Waits,
     /// The maximum number of concurrent requests to all providers; `None` for no limit.
     pub concurrency: Option<usize>,
+    /// The runner of commands that print credentials; `None` if no such command can run.
+    pub run_command: Option<RunCommand>,
+    /// The secrets of the caller, which [learn](kindlm_redact::Secrets::learn) every printed credential.
+    pub secrets: kindlm_redact::Secrets,
 }
 
 impl TransportOptions {
@@ -57,6 +62,8 @@ impl TransportOptions {
             system_proxy: true,
             waits: Waits::default(),
             concurrency: None,
+            run_command: None,
+            secrets: kindlm_redact::Secrets::default(),
         }
     }
 }

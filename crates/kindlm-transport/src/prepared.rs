@@ -26,6 +26,8 @@ pub(super) struct Prepared {
     /// The headers with the values of the secrets, and the default headers.
     headers: HeaderMap,
     pub(super) secrets: Secrets,
+    /// The number of the printed credential among the secrets; 0 without one.
+    issued: u64,
     /// The authorization at AWS, and its credentials.
     aws: Option<(AwsAuth, AwsAccess)>,
 }
@@ -33,7 +35,11 @@ pub(super) struct Prepared {
 impl Prepared {
     /// Prepares a request. Fails, before anything is sent, if a variable is unset or empty, or if a header or the
     /// address is invalid.
-    fn new(provider: &str, request: &HttpRequest, env: &Env) -> Result<Self, ProviderError> {
+    fn new(
+        provider: &str,
+        request: &HttpRequest,
+        (env, issued): (&Env, u64),
+    ) -> Result<Self, ProviderError> {
         let (mut headers, mut secrets) = resolve(provider, &request.headers, &**env)?;
         let access = |auth: &AwsAuth| Ok((auth.clone(), AwsAccess::of(provider, auth, &**env)?));
         let aws = request.aws.as_ref().map(access).transpose()?;
@@ -41,7 +47,7 @@ impl Prepared {
         let url = address(provider, request.address_key(), &request.url)?;
         headers.entry(ACCEPT).or_insert(JSON);
         let (written, named) = (request.url.clone(), request.headers.clone());
-        Ok(Self { written, named, url, headers, secrets, aws })
+        Ok(Self { written, named, url, headers, secrets, issued, aws })
     }
 
     /// Returns the headers, with the values of the secrets.
@@ -50,8 +56,9 @@ impl Prepared {
         &self.headers
     }
 
-    fn is_of(&self, request: &HttpRequest) -> bool {
-        self.written == request.url
+    fn is_of(&self, request: &HttpRequest, issued: u64) -> bool {
+        self.issued == issued
+            && self.written == request.url
             && self.named == request.headers
             && self.aws.as_ref().map(|(auth, _)| auth) == request.aws.as_ref()
     }
@@ -117,19 +124,19 @@ const JSON: RawValue = RawValue::from_static("application/json");
 pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
 
 impl Preparations {
-    /// Returns the cached request if its address and headers match. Otherwise prepares the request, and caches it.
-    /// Fails if the request cannot be prepared.
+    /// Returns the cached request if its address, headers and printed credential match. Otherwise prepares the request,
+    /// and caches it. Fails if the request cannot be prepared.
     pub(super) fn of(
         &self,
         provider: &str,
         request: &HttpRequest,
-        env: &Env,
+        (env, issued): (&Env, u64),
     ) -> Result<Arc<Prepared>, ProviderError> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(prepared) = known.get(provider).filter(|it| it.is_of(request)) {
+        if let Some(prepared) = known.get(provider).filter(|it| it.is_of(request, issued)) {
             return Ok(Arc::clone(prepared));
         }
-        let prepared = Arc::new(Prepared::new(provider, request, env)?);
+        let prepared = Arc::new(Prepared::new(provider, request, (env, issued))?);
         known.insert(provider.to_owned(), Arc::clone(&prepared));
         Ok(prepared)
     }

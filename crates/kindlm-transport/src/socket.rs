@@ -18,6 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 
 use crate::HttpRequest;
 use crate::client::HttpTransport;
+use crate::credential::Issued;
 use crate::fault::Fault;
 use crate::prepared::Prepared;
 use crate::secret::{Secrets, filled};
@@ -40,16 +41,35 @@ pub struct Socket {
 impl HttpTransport {
     /// Opens a websocket at the address of a request, and sends the body of the request as a text message.
     ///
-    /// Fails if the server refuses the websocket, or the message cannot be sent.
+    /// If the server refuses a credential of a command, the request is sent again with a newer one. Fails if the server
+    /// refuses the websocket, or the message cannot be sent.
     pub async fn open_socket(
         &self,
         provider: &str,
         request: &HttpRequest,
     ) -> Result<Socket, ProviderError> {
+        let issued = self.issued(provider).await?;
+        let err = match self.open_with(provider, request, issued.as_ref()).await {
+            Ok(socket) => return Ok(socket),
+            Err(err) => err,
+        };
+        match self.newer(provider, issued.as_ref(), &err).await? {
+            Some(newer) => Box::pin(self.open_with(provider, request, Some(&newer))).await,
+            None => Err(err),
+        }
+    }
+
+    /// Opens a websocket with a credential that a command has printed, or with none.
+    async fn open_with(
+        &self,
+        provider: &str,
+        request: &HttpRequest,
+        issued: Option<&Issued>,
+    ) -> Result<Socket, ProviderError> {
         let opened = Instant::now();
-        let env = self.env_of(provider)?;
+        let env = self.env_of(provider, issued)?;
         let (request, secrets) = filled(provider, request, &*env)?;
-        let prepared = self.prepared(provider, &request, &env)?;
+        let prepared = self.prepared(provider, &request, &env, issued)?;
         let opening = self.upgraded(provider, &request, (prepared.as_ref(), &secrets));
         let upgraded = opening.await.map_err(|err| secrets.redact(prepared.secrets.redact(err)))?;
         let limit = usize::try_from(self.options().max_body).unwrap_or(usize::MAX);

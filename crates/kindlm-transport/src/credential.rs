@@ -1,0 +1,403 @@
+//! Credentials that a command of the suite prints, such as access tokens that expire after an hour.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kindlm_types::{BoxFuture, ProviderError, ProviderErrorKind};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::aws::{ACCESS_KEY, SECRET_KEY, SESSION_TOKEN};
+use crate::message::KEY_COMMAND;
+use crate::options::{Env, TransportOptions};
+
+/// The maximum duration of a command.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// The number of seconds before the expiration at which a credential is renewed.
+const EARLY: i64 = 5 * 60;
+
+/// The shortest time between two runs of a command after one that did not help. The command failed, its credential was
+/// refused again, or its credential expires soon.
+const PAUSE: Duration = Duration::from_mins(1);
+
+/// The keys of the token in printed JSON, by precedence.
+const TOKENS: [&str; 3] = ["token", "accessToken", "access_token"];
+
+/// The keys of the expiration in printed JSON, by precedence. `az` prints `expiresOn` without a time zone, so
+/// `expires_on` comes first.
+const EXPIRATIONS: [&str; 8] = [
+    "expires_on",
+    "expiresOn",
+    "expiration",
+    "Expiration",
+    "expirationTimestamp",
+    "expiresAt",
+    "expires_at",
+    "expiry",
+];
+
+/// A function that runs a command line with a time limit, and returns its stdout. It fails with the reason, in which
+/// secrets are masked.
+pub type RunCommand =
+    Arc<dyn Fn(String, Duration) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
+/// A command that prints the credential of a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CredentialCommand {
+    /// The command line.
+    pub line: String,
+    /// The key of the provider's settings that holds the command, for error messages.
+    pub setting: &'static str,
+    /// The form of the output.
+    pub form: CredentialForm,
+}
+
+/// The form of a printed credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialForm {
+    /// A key, or JSON with a token and its expiration. Requests name it by the variable [`KEY_COMMAND`].
+    Key,
+    /// JSON as AWS defines it for `credential_process`.
+    Aws,
+}
+
+impl CredentialForm {
+    /// Returns the variables of requests that stand for parts of the credential.
+    fn variables(self) -> &'static [&'static str] {
+        match self {
+            Self::Key => &[KEY_COMMAND],
+            Self::Aws => &[ACCESS_KEY, SECRET_KEY, SESSION_TOKEN],
+        }
+    }
+}
+
+/// A credential that a command has printed.
+#[derive(Clone)]
+pub(crate) struct Issued {
+    /// The number of the credential: 1 for the first one of a provider.
+    pub(crate) number: u64,
+    form: CredentialForm,
+    values: Arc<[(&'static str, String)]>,
+    expires: Option<Timestamp>,
+    printed: Instant,
+}
+
+impl Issued {
+    /// Returns a look-up of variables that also resolves the parts of this credential.
+    pub(crate) fn over(&self, env: &Env) -> Env {
+        let (issued, env) = (self.clone(), Arc::clone(env));
+        Arc::new(move |name: &str| {
+            if !issued.form.variables().iter().any(|it| *it == name) {
+                return env(name);
+            }
+            issued.values.iter().find(|(it, _)| *it == name).map(|(_, value)| value.clone())
+        })
+    }
+
+    /// Returns true if the credential can still be used.
+    fn is_valid(&self, now: Timestamp) -> bool {
+        self.expires.is_none_or(|it| it > now)
+    }
+
+    /// Returns true if the credential need not be renewed yet.
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        let lasts = self.expires.is_none_or(|it| it.as_second() - now.as_second() > EARLY);
+        lasts || self.is_valid(now) && self.printed.elapsed() < PAUSE
+    }
+}
+
+/// The credential of a provider: the command, and the result of its last run.
+pub(crate) struct Credential {
+    command: CredentialCommand,
+    /// The lock is held while the command runs, so that concurrent requests wait for the same run.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    issued: Option<Issued>,
+    /// The time and the reason of the last failure.
+    failed: Option<(Instant, String)>,
+    /// The time of the last run because of a refused credential.
+    renewed: Option<Instant>,
+}
+
+impl Credential {
+    pub(crate) fn new(command: CredentialCommand) -> Self {
+        Self { command, state: Mutex::default() }
+    }
+
+    /// Returns the current credential. Runs the command first if there is none yet, or if it expires soon. Fails if the
+    /// command fails, and no earlier credential is valid.
+    pub(crate) async fn current(
+        &self,
+        provider: &str,
+        options: &TransportOptions,
+    ) -> Result<Issued, ProviderError> {
+        let mut state = self.state.lock().await;
+        let now = Timestamp::now();
+        if let Some(issued) = state.issued.as_ref().filter(|it| it.is_fresh(now)) {
+            return Ok(issued.clone());
+        }
+        let earlier = state.issued.clone().filter(|it| it.is_valid(now));
+        match (self.run(&mut state, provider, options).await, earlier) {
+            (Err(_), Some(earlier)) => Ok(earlier),
+            (result, _) => result,
+        }
+    }
+
+    /// Returns a newer credential than one that the provider refused; `None` if there is none. Runs the command only if
+    /// the refused credential has no known expiration, and at most once a minute. Fails if the command fails.
+    pub(crate) async fn after_refusal(
+        &self,
+        refused: &Issued,
+        provider: &str,
+        options: &TransportOptions,
+    ) -> Result<Option<Issued>, ProviderError> {
+        let mut state = self.state.lock().await;
+        let is_newer = |it: &Issued| it.number > refused.number;
+        if let Some(issued) = state.issued.as_ref().filter(|it| is_newer(it)) {
+            return Ok(Some(issued.clone()));
+        }
+        if refused.expires.is_some() || state.renewed.is_some_and(|it| it.elapsed() < PAUSE) {
+            return Ok(None);
+        }
+        state.renewed = Some(Instant::now());
+        let issued = self.run(&mut state, provider, options).await?;
+        Ok(Some(issued).filter(is_newer))
+    }
+
+    /// Runs the command, and stores its credential. Fails without a run if the last run failed less than a minute ago.
+    async fn run(
+        &self,
+        state: &mut State,
+        provider: &str,
+        options: &TransportOptions,
+    ) -> Result<Issued, ProviderError> {
+        if let Some((at, why)) = &state.failed
+            && at.elapsed() < PAUSE
+        {
+            return Err(self.failure(provider, why));
+        }
+        let form = self.command.form;
+        let ran = match &options.run_command {
+            Some(run) => run(self.command.line.clone(), LIMIT).await,
+            None => Err("no command can run here: use an environment variable instead".to_owned()),
+        };
+        let printed = match ran.and_then(|stdout| parse(form, &stdout, Timestamp::now())) {
+            Ok(printed) => printed,
+            Err(why) => {
+                let err = self.failure(provider, &why);
+                state.failed = Some((Instant::now(), why));
+                return Err(err);
+            }
+        };
+        let Printed { values, expires } = printed;
+        let secrets = values.iter().filter(|(name, _)| *name != ACCESS_KEY);
+        secrets.for_each(|(_, value)| options.secrets.learn(value));
+        let number = match &state.issued {
+            Some(earlier) if *earlier.values == *values => earlier.number,
+            earlier => earlier.as_ref().map_or(1, |it| it.number + 1),
+        };
+        let issued =
+            Issued { number, form, values: values.into(), expires, printed: Instant::now() };
+        state.failed = None;
+        state.issued = Some(issued.clone());
+        Ok(issued)
+    }
+
+    fn failure(&self, provider: &str, why: &str) -> ProviderError {
+        let message = format!(
+            "`providers.{provider}.{}` gives no credential: {why}; run the command in a terminal to check it",
+            self.command.setting
+        );
+        let err = ProviderError::new(ProviderErrorKind::Auth, provider, message);
+        ProviderError { attempts: 0, ..err }
+    }
+}
+
+impl fmt::Debug for Credential {
+    /// Shows no credential.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("command", &self.command).finish_non_exhaustive()
+    }
+}
+
+/// The output of a command.
+#[derive(Debug, PartialEq)]
+struct Printed {
+    values: Vec<(&'static str, String)>,
+    expires: Option<Timestamp>,
+}
+
+/// Parses the output of a command. Fails with the reason, which does not repeat the output.
+fn parse(form: CredentialForm, stdout: &str, now: Timestamp) -> Result<Printed, String> {
+    let text = stdout.trim();
+    if text.is_empty() {
+        return Err("the command printed nothing on stdout".to_owned());
+    }
+    let json = serde_json::from_str::<Value>(text).unwrap_or_default();
+    let values = match form {
+        CredentialForm::Key => vec![(KEY_COMMAND, key(text, &json)?)],
+        CredentialForm::Aws => aws(&json)?,
+    };
+    let expires = expiration(&json, now);
+    match expires.filter(|it| *it <= now) {
+        Some(at) => Err(format!("the command printed a credential that expired at {at}")),
+        None => Ok(Printed { values, expires }),
+    }
+}
+
+/// Returns the key in the output of a command. `json` is the output if it is JSON, or else `Null`.
+fn key(text: &str, json: &Value) -> Result<String, String> {
+    let found = match json {
+        Value::Object(_) => TOKENS.iter().find_map(|it| json[*it].as_str()),
+        Value::String(text) => Some(text.as_str()),
+        _ => Some(text).filter(|it| !it.starts_with('{')),
+    };
+    let is_one_word = |it: &&str| !it.is_empty() && !it.contains(char::is_whitespace);
+    found.map(str::trim).filter(is_one_word).map(str::to_owned).ok_or_else(|| {
+        "the command must print only a key, or JSON with `token`, `accessToken` or `access_token`"
+            .to_owned()
+    })
+}
+
+/// Returns the credentials of AWS in the output of a command.
+fn aws(json: &Value) -> Result<Vec<(&'static str, String)>, String> {
+    if json.get("Version").is_some_and(|it| *it != 1) {
+        return Err("the command printed a `Version` other than 1".to_owned());
+    }
+    let part = |key: &str| json[key].as_str().map(str::trim).filter(|it| !it.is_empty());
+    let (Some(id), Some(secret)) = (part("AccessKeyId"), part("SecretAccessKey")) else {
+        let message = "the command must print JSON with `AccessKeyId` and `SecretAccessKey`, as \
+                       `aws configure export-credentials` does";
+        return Err(message.to_owned());
+    };
+    let token = part("SessionToken").map(|it| (SESSION_TOKEN, it.to_owned()));
+    let values = [(ACCESS_KEY, id.to_owned()), (SECRET_KEY, secret.to_owned())];
+    Ok(values.into_iter().chain(token).collect())
+}
+
+/// Returns the expiration in printed JSON: a time of RFC 3339, or seconds since 1970. `expires_in` is the number of
+/// seconds from now. Returns `None` if there is no readable expiration.
+fn expiration(json: &Value, now: Timestamp) -> Option<Timestamp> {
+    let number = |value: &Value| value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
+    let time = |value: &Value| match number(value) {
+        Some(seconds) => Timestamp::from_second(seconds).ok(),
+        None => value.as_str()?.trim().parse().ok(),
+    };
+    EXPIRATIONS.iter().find_map(|key| time(&json[*key])).or_else(|| {
+        let seconds = now.as_second().checked_add(number(&json["expires_in"])?)?;
+        Timestamp::from_second(seconds).ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-02T03:00:00Z".parse().unwrap()
+    }
+
+    /// Returns the parts of a credential, separated by spaces, and the number of seconds until it expires.
+    fn parsed(form: CredentialForm, stdout: &str) -> Result<(String, Option<i64>), String> {
+        let Printed { values, expires } = parse(form, stdout, now())?;
+        let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
+        Ok((values.join(" "), expires.map(|it| it.as_second() - now().as_second())))
+    }
+
+    #[test]
+    fn reads_every_form_of_a_key() {
+        for (stdout, expected) in [
+            ("ya29.abc\n", ("ya29.abc", None)),
+            ("\"ya29.abc\"\n", ("ya29.abc", None)),
+            ("12345678", ("12345678", None)),
+            (r#"{"token":"a-b","expiration":"2026-01-02T04:00:00Z"}"#, ("a-b", Some(3_600))),
+            (r#"{"token":"a","expiresOn":"2026-01-02T06:00:00+02:00"}"#, ("a", Some(3_600))),
+            // `az account get-access-token` prints a local time, and since 2.54 also seconds.
+            (r#"{"accessToken":"a","expiresOn":"2026-01-02 05:00:00.000000"}"#, ("a", None)),
+            (
+                r#"{"accessToken":"a","expiresOn":"2026-01-02 05:00:00.0","expires_on":1767324600}"#,
+                ("a", Some(1_800)),
+            ),
+            // The metadata server of Google Cloud.
+            (
+                r#"{"access_token":"a","expires_in":3599,"token_type":"Bearer"}"#,
+                ("a", Some(3_599)),
+            ),
+            // The identity endpoint of Azure.
+            (r#"{"access_token":"a","expires_on":"1767324600"}"#, ("a", Some(1_800))),
+            (r#"{"access_token":"a","expires_in":"soon"}"#, ("a", None)),
+        ] {
+            let (key, expires) = expected;
+            let found = parsed(CredentialForm::Key, stdout);
+            assert_eq!(found, Ok((key.to_owned(), expires)), "{stdout}");
+        }
+    }
+
+    #[test]
+    fn reads_credentials_of_aws() {
+        for (stdout, expected) in [
+            (r#"{"AccessKeyId":"A","SecretAccessKey":"S"}"#, ("A S", None)),
+            (
+                r#"{"Version":1,"AccessKeyId":"A","SecretAccessKey":"S","SessionToken":"T","Expiration":"2026-01-02T03:10:00+00:00"}"#,
+                ("A S T", Some(600)),
+            ),
+        ] {
+            let (parts, expires) = expected;
+            let found = parsed(CredentialForm::Aws, stdout);
+            assert_eq!(found, Ok((parts.to_owned(), expires)), "{stdout}");
+        }
+    }
+
+    #[test]
+    fn unreadable_output_is_not_repeated() {
+        use CredentialForm::{Aws, Key};
+        for (form, stdout, expected) in [
+            (Key, " \n", "nothing"),
+            (Key, "please log in", "only a key"),
+            (Key, "a\nb", "only a key"),
+            (Key, r#"{"token":"a""#, "only a key"),
+            (Key, r#"{"key":"hunter2"}"#, "only a key"),
+            (Key, r#"{"token":""}"#, "only a key"),
+            (Key, r#"{"token":"a","expires_on":1}"#, "expired at 1970-01-01T00:00:01Z"),
+            (Aws, "hunter2", "`AccessKeyId`"),
+            (Aws, r#"{"AccessKeyId":"hunter2"}"#, "`SecretAccessKey`"),
+            (Aws, r#"{"Version":2,"AccessKeyId":"hunter2","SecretAccessKey":"hunter2"}"#, "Version"),
+        ] {
+            let why = parsed(form, stdout).unwrap_err();
+            assert!(why.contains(expected) && !why.contains("hunter2"), "{stdout}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_credential_is_renewed_shortly_before_it_expires() {
+        let long_ago = Instant::now().checked_sub(PAUSE * 2);
+        for (expires_in, is_recent, expected) in [
+            (None, false, true),
+            (Some(EARLY + 1), false, true),
+            (Some(EARLY), false, false),
+            (Some(EARLY), true, true),
+            (Some(1), true, true),
+            (Some(0), true, false),
+        ] {
+            // The clock of a machine that has just started has no earlier time.
+            let Some(printed) = (if is_recent { Some(Instant::now()) } else { long_ago }) else {
+                continue;
+            };
+            let second = |it: i64| Timestamp::from_second(now().as_second() + it).unwrap();
+            let issued = Issued {
+                number: 1,
+                form: CredentialForm::Key,
+                values: Arc::new([]),
+                expires: expires_in.map(second),
+                printed,
+            };
+            assert_eq!(issued.is_fresh(now()), expected, "{expires_in:?} {is_recent}");
+        }
+    }
+}
