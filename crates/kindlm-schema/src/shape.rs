@@ -199,7 +199,8 @@ impl Shape {
         path.pop();
         let schema = walk::at(&self.schema, &path)?;
         let schema = walk::target(&self.schema, schema).unwrap_or(schema);
-        let required = schema.get("required").and_then(Value::as_array)?;
+        let required = schema.get("required").or_else(|| schema.pointer("/then/required"));
+        let required = required.and_then(Value::as_array)?;
         let keys: Vec<String> =
             required.iter().filter_map(Value::as_str).map(|it| format!("{it}: …")).collect();
         let whole = format!("write it as an object: `{{ {} }}`", keys.join(", "));
@@ -229,10 +230,19 @@ impl Shape {
         let kind = ProblemKind::MissingKey { key: key.to_owned() };
         let mut problem =
             Problem::new(pointer, format!("`{key}` is required{place}")).with_kind(kind);
-        let mut path = steps(error);
-        path.pop();
-        path.extend(["properties".to_owned(), key.to_owned(), String::new()]);
-        problem.help = self.description(&path).map(|it| format!("`{key}`: {it}"));
+        let mut object = steps(error);
+        object.pop();
+        let description = |object: &[String]| {
+            let mut path = object.to_vec();
+            path.extend(["properties".to_owned(), key.to_owned(), String::new()]);
+            self.description(&path)
+        };
+        let description = description(&object).or_else(|| match object.as_slice() {
+            // A key that is required unless another key is set is described outside of `then`.
+            [outer @ .., last] if last == "then" => description(outer),
+            _ => None,
+        });
+        problem.help = description.map(|it| format!("`{key}`: {it}"));
         problem
     }
 
