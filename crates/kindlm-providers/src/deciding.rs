@@ -1,11 +1,14 @@
 //! The part of a provider's configuration that determines its answers. Response stores use it as a key.
 
+use kindlm_transport::KEY_COMMAND;
 use serde_json::{Map, Value};
 
 use crate::{built_in, configured};
 
 /// The keys for credentials and rate limits, which do not change answers.
-const FREE: [&str; 3] = ["apiKeyEnv", "rpm", "tpm"];
+const FREE: [&str; 5] = ["apiKeyEnv", KEY_COMMAND, CREDENTIALS_COMMAND, "rpm", "tpm"];
+/// The command of credentials, which `aws` of `http` also has.
+const CREDENTIALS_COMMAND: &str = "credentialsCommand";
 /// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
 const EVIDENCE: &str = "evidence";
 /// The keys of a vendor's address, region, project and organization, and of a script's file. These places do not change
@@ -40,6 +43,7 @@ impl Deciding {
     /// let here = of("http", json!({"url": "https://here"}));
     /// assert_eq!(of("http", json!({"url": "https://here", "apiKeyEnv": "KEY", "rpm": 60})), here);
     /// assert_eq!(of("http", json!({"url": "https://here", "evidence": {"complete": ["actions"]}})), here);
+    /// assert_eq!(of("http", json!({"url": "https://here", "apiKeyCommand": "print-key"})), here);
     /// assert_ne!(of("http", json!({"url": "https://there"})), here);
     /// ```
     pub fn of(name: &str, config: &Value) -> Self {
@@ -68,6 +72,9 @@ impl Deciding {
 pub fn without_free(config: &Value) -> Map<String, Value> {
     let mut config = config.as_object().cloned().unwrap_or_default();
     config.retain(|key, _| !FREE.contains(&key.as_str()));
+    if let Some(Value::Object(aws)) = config.get_mut("aws") {
+        aws.shift_remove(CREDENTIALS_COMMAND);
+    }
     config
 }
 

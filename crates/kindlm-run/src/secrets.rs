@@ -22,7 +22,7 @@ impl Secrets {
     /// Collects the secret values of a run.
     ///
     /// The values come from variables in provider configurations or with secret-like names, and from passwords in URLs
-    /// of the environment.
+    /// of the environment. Values that the world learns later belong to them.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.
     pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
@@ -34,7 +34,7 @@ impl Secrets {
         for address in world.variables.iter().filter_map(|it| world.var(it)) {
             secrets.add_password_of(&address);
         }
-        Self(secrets)
+        Self(secrets.with_learned(&world.learned))
     }
 
     /// Returns the masking rules, for code that does not depend on this crate.

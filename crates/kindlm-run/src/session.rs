@@ -108,15 +108,14 @@ impl Session {
         responses: &ResponseSource,
     ) -> Result<Self, Failure> {
         let (waits, (providers, _, files)) = (Waits::default(), decides);
-        let client = Client::new(providers, files, options.with_waits(waits.clone())).map_err(
-            |problems| {
-                Failure::inputs(problems.iter().map(|it| {
-                    let place = it.pointer.replace('/', ".");
-                    format!("`providers{place}`: {}", it.message)
-                }))
-            },
-        )?;
         let secrets = Secrets::of(world, providers);
+        let options = options.with_waits(waits.clone()).with_secrets(secrets.rules().clone());
+        let client = Client::new(providers, files, options).map_err(|problems| {
+            Failure::inputs(problems.iter().map(|it| {
+                let place = it.pointer.replace('/', ".");
+                format!("`providers{place}`: {}", it.message)
+            }))
+        })?;
         let responses = responses.open(world, state, decides, &secrets)?;
         Ok(Self { client, runner, responses, secrets, waits })
     }

@@ -11,6 +11,8 @@ use crate::traced::{self, Waiting};
 
 const KEY: &str = "correct-horse-battery-staple";
 const TOKEN: &str = "tr0ub4dor\"and3";
+/// The beginning of every key that the script of [`keys_that_a_command_prints_are_in_no_file`] prints.
+const PRINTED: &str = "short-lived-key";
 
 fn kindlm(folder: &Path, line: &str) -> Output {
     kindlm_with(folder, &line.split(' ').collect::<Vec<_>>())
@@ -43,7 +45,7 @@ fn leaks(folder: &Path) -> Vec<String> {
 
 fn leaked(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    text.contains(KEY) || text.contains("tr0ub4dor")
+    [KEY, "tr0ub4dor", PRINTED].iter().any(|it| text.contains(it))
 }
 
 #[test]
@@ -115,6 +117,58 @@ tests:
     let json = fs::read_to_string(folder.path().join("reports/json")).unwrap();
     assert!(json.contains("Your key is [redacted], and [redacted]"), "{json}");
     assert!(json.contains("out [redacted]") && json.contains("err [redacted]"), "{json}");
+}
+
+#[cfg(unix)]
+#[test]
+fn keys_that_a_command_prints_are_in_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    // The server refuses the first key, and repeats every key.
+    let server = MockServer::answering(|request| {
+        let sent = request.header("authorization").unwrap_or_default();
+        let key = sent.strip_prefix("Bearer ").unwrap_or_default();
+        if key.ends_with("-1") {
+            return MockReply::error(401, &format!("expired: {key}"));
+        }
+        MockReply::text(format!("You sent {key}"))
+    })
+    .unwrap();
+    let yaml = format!(
+        "kindlm: 1\nproject: p\nsuite: {{ name: s }}\n\
+         providers: {{ openai: {{ apiKeyCommand: sh print.sh, baseUrl: \"{}/v1\" }} }}\n\
+         models: [{{ id: m, provider: openai, model: gpt-4o }}]\n\
+         prompts: {{ p: {{ user: hi }} }}\n\
+         tests: [{{ name: t, prompt: p, expect: {{ output: {{ contains: [You sent] }} }} }}]\n",
+        server.url()
+    );
+    fs::write(folder.path().join("kindlm.yaml"), yaml).unwrap();
+    let script =
+        "echo run >> runs\nprintf 'short-%s-key-%s\\n' lived \"$(wc -l < runs | tr -d ' ')\"\n";
+    fs::write(folder.path().join("print.sh"), script).unwrap();
+    let runs = || {
+        let runs = fs::read_to_string(folder.path().join("runs"));
+        runs.unwrap_or_default().lines().count()
+    };
+    for (line, expected) in [
+        ("validate", 0),
+        ("test --dry-run", 0),
+        ("test -v --responses record --reporter json=reports/json --reporter junit=reports/junit", 2),
+        ("report -v", 2),
+        // The digest of a request does not contain the key, so a replay finds the answer and needs no key.
+        ("test -v --responses replay --reporter json=reports/replayed", 2),
+    ] {
+        let output = kindlm(folder.path(), line);
+        let said = [output.stdout, output.stderr].concat();
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&said));
+        assert!(!leaked(&said), "{line}: {}", String::from_utf8_lossy(&said));
+        assert_eq!(runs(), expected, "{line}");
+    }
+    assert_eq!(leaks(folder.path()), Vec::<String>::new());
+    for report in ["reports/json", "reports/replayed"] {
+        let json = fs::read_to_string(folder.path().join(report)).unwrap();
+        assert!(json.contains("You sent [redacted]"), "{report}: {json}");
+    }
+    assert_eq!(server.count(), 2);
 }
 
 #[test]

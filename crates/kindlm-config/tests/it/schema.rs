@@ -21,6 +21,8 @@ fn editors_and_the_reader_agree_about_structure() {
         ("contains: [Ada]", "contains: Ada"),
         ("    model: gpt-4o\n", ""),
         ("    apiKeyEnv: OPENAI_API_KEY", "    apiKey: secret"),
+        ("    apiKeyEnv: OPENAI_API_KEY", "    baseUrl: 'https://a.b'"),
+        ("    apiKeyEnv: OPENAI_API_KEY", "    apiKeyCommand: ''"),
         ("project: demo", "project: demo\ngates: { passRateMin: 2 }"),
         ("project: demo", "project: demo\ngates: { passRate: 1 }"),
         ("project: demo", "project: demo\ndefaults: { repeat: 0 }"),
@@ -35,6 +37,8 @@ fn editors_and_the_reader_agree_about_structure() {
         assert!(load_text(&text).suite.is_none(), "{by}");
     }
     for (part, by) in [
+        ("    apiKeyEnv: OPENAI_API_KEY", "    apiKeyEnv: null"),
+        ("    apiKeyEnv: OPENAI_API_KEY", "    apiKeyCommand: print-key"),
         ("  - id: fast\n    provider: openai\n    model: gpt-4o-mini\n", "  - openai:gpt-4o\n"),
         ("project: demo", "project: demo\ngates: { passRateMin: 1 }"),
         (

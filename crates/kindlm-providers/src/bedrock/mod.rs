@@ -2,6 +2,7 @@
 
 mod parts;
 
+use kindlm_transport::KEY_COMMAND;
 use kindlm_types::{
     Embedding, FinishReason, Message, Problem, Prompt, ProviderError, ProviderErrorKind, Reply,
     Role, ToolCall, ToolChoice, Usage,
@@ -37,13 +38,18 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The settings of Amazon Bedrock.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "BedrockConfig")]
+#[schemars(rename = "BedrockConfig", transform = settings::with_key_command)]
 struct Config {
     /// The name of the environment variable that holds an API key of Bedrock, which replaces the credentials of AWS.
     /// `AWS_BEARER_TOKEN_BEDROCK` by default, if it is set.
     #[serde(default)]
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
+    /// The command line that prints credentials of AWS as JSON, as `aws configure export-credentials` does. It replaces
+    /// those of the environment.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    credentials_command: Option<String>,
     /// The region of AWS; `us-east-1` by default.
     #[serde(default)]
     #[schemars(length(min = 1))]
@@ -83,14 +89,24 @@ impl Bedrock {
     fn new(config: Config) -> Result<Self, Vec<Problem>> {
         settings::check(config.api_key_env.as_deref(), config.base_url.as_deref())?;
         settings::check_body(&config.body, &TAKEN)?;
+        if let Some(line) = &config.credentials_command {
+            if let Some(problem) = settings::check_command("/credentialsCommand", line) {
+                return Err(vec![problem]);
+            }
+            if let Some(key) = &config.api_key_env {
+                let other = if key == KEY_COMMAND { KEY_COMMAND } else { "apiKeyEnv" };
+                return Err(vec![settings::either("credentialsCommand", other)]);
+            }
+        }
         let region = config.region.unwrap_or_else(|| REGION.to_owned());
         settings::check_name("/region", &region)?;
         let usual = format!("https://bedrock-runtime.{region}.amazonaws.com");
         let address = Address::new(config.base_url.as_deref().unwrap_or(&usual), "", "/model");
-        let key = config.api_key_env.unwrap_or_else(|| KEY.to_owned());
+        let usual = config.credentials_command.is_none().then(|| KEY.to_owned());
+        let key = config.api_key_env.or(usual);
         Ok(Self {
             address,
-            auth: AwsAuth { service: "bedrock".to_owned(), region, key: Some(key) },
+            auth: AwsAuth { service: "bedrock".to_owned(), region, key },
             body: config.body,
             form: config.structured_output.map_or(FormChoice::Automatic, FormChoice::Fixed),
         })

@@ -1,5 +1,6 @@
 //! The client: [`Models`] that sends requests to every provider of a suite.
 
+mod credentials;
 mod forms;
 mod provider;
 #[cfg(feature = "websocket")]
@@ -97,6 +98,14 @@ impl ClientOptions {
         self
     }
 
+    /// Sets the secrets that are masked in the messages of commands. The set
+    /// [learns](kindlm_redact::Secrets::learn) the credentials that commands print.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: kindlm_redact::Secrets) -> Self {
+        self.transport.secrets = secrets;
+        self
+    }
+
     /// Adds limits for one model of a provider. After several calls, the lowest value of each limit counts.
     #[must_use]
     pub fn with_limits(mut self, provider: &str, model: &str, limits: Limits) -> Self {
@@ -189,12 +198,14 @@ impl Client {
         let mut problems = Vec::new();
         let mut ready = HashMap::new();
         let mut secured = Vec::new();
+        let mut commands = Vec::new();
         for (name, config) in providers {
             let connected = connect(&options.known, name, config, files)
                 .and_then(|via| Ok((via, security_of(&options.known, name, config, files)?)));
             match connected {
                 Ok((via, security)) => {
                     secured.extend(security.map(|it| (name, it)));
+                    commands.extend(credentials::command_of(config).map(|it| (name, it)));
                     ready.insert(name.clone(), Provider::new(via, name, &options));
                 }
                 Err(found) => {
@@ -213,19 +224,33 @@ impl Client {
             }
         }
         let ClientOptions { transport, working_dir, scripts, .. } = options;
+        #[cfg(feature = "process")]
+        let guard = Guard::default();
+        #[cfg(feature = "process")]
+        let transport = {
+            let secrets = transport.secrets.clone();
+            let run = credentials::runner(working_dir.clone(), guard.clone(), secrets);
+            TransportOptions { run_command: Some(run), ..transport }
+        };
         let transport = HttpTransport::new(transport)
             .map_err(|err| problems.push(Problem::new("", err.to_string())));
         match transport {
-            Ok(transport) if problems.is_empty() => Ok(Self {
-                providers: ready,
-                transport: secured
-                    .into_iter()
-                    .fold(transport, |it, (name, security)| it.with_security(name, security)),
-                working_dir,
-                scripts,
-                #[cfg(feature = "process")]
-                guard: Guard::default(),
-            }),
+            Ok(mut transport) if problems.is_empty() => {
+                for (name, security) in secured {
+                    transport = transport.with_security(name, security);
+                }
+                for (name, command) in commands {
+                    transport = transport.with_credential(name, command);
+                }
+                Ok(Self {
+                    providers: ready,
+                    transport,
+                    working_dir,
+                    scripts,
+                    #[cfg(feature = "process")]
+                    guard,
+                })
+            }
             _ => Err(problems),
         }
     }

@@ -2,15 +2,68 @@
 
 use std::collections::BTreeMap;
 
+use kindlm_transport::KEY_COMMAND;
 use kindlm_types::{Problem, Prompt, pointer};
+use schemars::Schema;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::HeaderValue;
 
-/// Parses a configuration that has passed its schema, or returns the problem.
+/// The setting of the variable of a key.
+const KEY_VARIABLE: &str = "apiKeyEnv";
+
+/// Parses a configuration that has passed its schema, or returns the problem. For a key that a command prints,
+/// `apiKeyEnv` becomes [`KEY_COMMAND`], which only the transport resolves.
 pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
-    serde_json::from_value(config.clone()).map_err(|err| vec![Problem::new("", err.to_string())])
+    let mut config = config.clone();
+    if let Some(settings) = config.as_object_mut()
+        && let Some(command) = settings.shift_remove(KEY_COMMAND)
+    {
+        let line = command.as_str().unwrap_or_default();
+        if let Some(problem) = check_command(&format!("/{KEY_COMMAND}"), line) {
+            return Err(vec![problem]);
+        }
+        if settings.insert(KEY_VARIABLE.to_owned(), json!(KEY_COMMAND)).is_some() {
+            return Err(vec![either(KEY_COMMAND, KEY_VARIABLE)]);
+        }
+    }
+    serde_json::from_value(config).map_err(|err| vec![Problem::new("", err.to_string())])
+}
+
+/// Adds [`KEY_COMMAND`] to the schema of a configuration with `apiKeyEnv`. If `apiKeyEnv` was required, one of the two
+/// is required.
+pub(crate) fn with_key_command(schema: &mut Schema) {
+    let Some(schema) = schema.as_object_mut() else { return };
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        let at = properties.keys().position(|it| it == KEY_VARIABLE).map_or(0, |it| it + 1);
+        let command = json!({
+            "type": "string",
+            "minLength": 1,
+            "description": "The command line that prints the key, instead of a variable: the key alone, or JSON with a \
+                            token and its expiration. It runs before the first request, and again for a new key.",
+        });
+        properties.shift_insert(at, KEY_COMMAND.to_owned(), command);
+    }
+    let Some(Value::Array(required)) = schema.get_mut("required") else { return };
+    let Some(at) = required.iter().position(|it| it == KEY_VARIABLE) else { return };
+    required.remove(at);
+    if required.is_empty() {
+        schema.shift_remove("required");
+    }
+    schema.insert("if".to_owned(), json!({"not": {"required": [KEY_COMMAND]}}));
+    schema.insert("then".to_owned(), json!({"required": [KEY_VARIABLE]}));
+}
+
+/// Returns the problem of a command line that is blank; `None` for any other.
+pub(crate) fn check_command(pointer: &str, line: &str) -> Option<Problem> {
+    line.trim().is_empty().then(|| Problem::new(pointer, "the command line is empty"))
+}
+
+/// Returns the problem of two settings that exclude each other.
+pub(crate) fn either(key: &str, other: &str) -> Problem {
+    let message = format!("a provider has either `{key}` or `{other}`");
+    Problem::key(format!("/{key}"), message).with_help("remove one of them")
 }
 
 /// Returns the problem with the name of a key variable. Returns `None` if the name is valid. The message omits the

@@ -34,7 +34,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The settings of the Gemini API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "GeminiConfig")]
+#[schemars(rename = "GeminiConfig", transform = settings::with_key_command)]
 struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]

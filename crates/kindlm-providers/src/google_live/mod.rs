@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The settings of the Live API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "GoogleLiveConfig")]
+#[schemars(rename = "GoogleLiveConfig", transform = settings::with_key_command)]
 struct Config {
     /// The name of the environment variable that holds the key.
     #[schemars(length(min = 1))]

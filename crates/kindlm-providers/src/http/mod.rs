@@ -15,6 +15,7 @@ mod template;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_template::is_template;
+use kindlm_transport::KEY_COMMAND;
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{
     DeclaredEvidence, Embedding, FinishReason, Message, Problem, ProblemKind, Prompt,
@@ -62,7 +63,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The request to the API, and the paths into its answer.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "HttpConfig")]
+#[schemars(rename = "HttpConfig", transform = settings::with_key_command)]
 struct Config {
     /// The address of the requests, as a template.
     #[schemars(length(min = 1))]
@@ -143,6 +144,11 @@ struct AwsConfig {
     /// The region, such as `us-east-1`.
     #[schemars(length(min = 1))]
     region: String,
+    /// The command line that prints the credentials as JSON, as `aws configure export-credentials` does. It replaces
+    /// those of the environment.
+    #[serde(default)]
+    #[schemars(length(min = 1))]
+    credentials_command: Option<String>,
 }
 
 /// The template language of a body.
@@ -307,7 +313,11 @@ impl Http {
             (config.url.clone(), config.api_key_env.clone(), text_path.to_owned());
         let aws = config.aws.clone();
         Ok(Self {
-            aws: aws.map(|AwsConfig { service, region }| AwsAuth { service, region, key: None }),
+            aws: aws.map(|AwsConfig { service, region, .. }| AwsAuth {
+                service,
+                region,
+                key: None,
+            }),
             signs: config.signature.is_some(),
             session: session.map(Box::new),
             accepted,
@@ -515,17 +525,23 @@ fn single_row(vector: &Value) -> &Value {
     }
 }
 
-/// Returns a problem if a request would have two values for `Authorization`: the signature for AWS and a key or
-/// header.
-fn check_aws(config: &Config) -> Option<Problem> {
-    config.aws.as_ref()?;
+/// Returns the problems of requests to AWS. These are a blank command of the credentials, and two values for
+/// `Authorization`: the signature and another one.
+fn check_aws(config: &Config) -> impl Iterator<Item = Problem> {
+    let command = config.aws.as_ref().and_then(|it| it.credentials_command.as_deref());
+    let blank = command.and_then(|it| settings::check_command("/aws/credentialsCommand", it));
     let is_set = config.headers.keys().any(|it| it.eq_ignore_ascii_case("authorization"));
-    if config.api_key_env.is_none() && !is_set {
-        return None;
-    }
-    let other = if is_set { "a header `Authorization`" } else { "`apiKeyEnv`" };
-    let message = format!("a request has either `aws` or {other}: both set `Authorization`");
-    Some(Problem::key("/aws", message).with_help("remove one of them"))
+    let other = match config.api_key_env.as_deref() {
+        _ if is_set => Some("a header `Authorization`"),
+        Some(KEY_COMMAND) => Some("`apiKeyCommand`"),
+        Some(_) => Some("`apiKeyEnv`"),
+        None => None,
+    };
+    let second = other.filter(|_| config.aws.is_some()).map(|other| {
+        let message = format!("a request has either `aws` or {other}: both set `Authorization`");
+        Problem::key("/aws", message).with_help("remove one of them")
+    });
+    blank.into_iter().chain(second)
 }
 
 /// Returns the value. For an error, adds a problem at the pointer, and returns `None`.

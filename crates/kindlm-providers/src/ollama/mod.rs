@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The settings of an Ollama server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "OllamaConfig")]
+#[schemars(rename = "OllamaConfig", transform = settings::with_key_command)]
 struct Config {
     /// The name of the environment variable that holds a key. Only a proxy in front of the server needs a key.
     #[serde(default)]

@@ -42,7 +42,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The settings of the Responses API.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "OpenaiResponsesConfig")]
+#[schemars(rename = "OpenaiResponsesConfig", transform = settings::with_key_command)]
 struct Config {
     /// The name of the environment variable that holds the key; `null` for a server without keys.
     #[schemars(with = "Value", extend("type" = ["string", "null"], "minLength" = 1))]

@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 /// The settings of Vertex AI.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "VertexConfig")]
+#[schemars(rename = "VertexConfig", transform = settings::with_key_command)]
 struct Config {
     /// The name of the environment variable that holds an access token, as `gcloud auth print-access-token` prints it.
     #[schemars(length(min = 1))]

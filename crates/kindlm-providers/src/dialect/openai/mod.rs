@@ -25,7 +25,7 @@ use crate::{Codec, HeaderValue, HttpRequest, HttpResponse, Method};
 /// The settings of OpenAI, or of a compatible server.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(rename = "OpenaiConfig")]
+#[schemars(rename = "OpenaiConfig", transform = settings::with_key_command)]
 pub(crate) struct Config {
     /// The name of the environment variable that holds the key; `null` for a server without keys.
     #[schemars(with = "Value", extend("type" = ["string", "null"], "minLength" = 1))]

@@ -121,6 +121,26 @@ fn all_problems_of_a_configuration_are_reported() {
             vec!["/headers/X-Api-Key"],
         ),
         (
+            "openai",
+            json!({"apiKeyEnv": null, "apiKeyCommand": "print-key"}),
+            vec!["/apiKeyCommand"],
+        ),
+        ("vertex", json!({"apiKeyCommand": " ", "project": "p"}), vec!["/apiKeyCommand"]),
+        (
+            "bedrock",
+            json!({"apiKeyCommand": "print-key", "credentialsCommand": "print-it"}),
+            vec!["/credentialsCommand"],
+        ),
+        ("bedrock", json!({"credentialsCommand": " "}), vec!["/credentialsCommand"]),
+        (
+            "http",
+            json!({
+                "url": "http://h", "apiKeyCommand": "print-key",
+                "aws": {"service": "s", "region": "r", "credentialsCommand": " "},
+            }),
+            vec!["/aws/credentialsCommand", "/aws"],
+        ),
+        (
             "http",
             json!({"url": "http://h", "aws": {"service": "s", "region": "r"}, "apiKeyEnv": "KEY"}),
             vec!["/aws"],

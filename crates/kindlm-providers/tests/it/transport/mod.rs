@@ -6,6 +6,7 @@ mod client;
 mod clouds;
 mod command;
 mod conformance;
+mod credentials;
 mod docs;
 mod faults;
 mod forms;
