@@ -5,8 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::{built_in, configured};
 
-/// The keys for credentials and rate limits, which do not change answers.
-const FREE: [&str; 5] = ["apiKeyEnv", KEY_COMMAND, CREDENTIALS_COMMAND, "rpm", "tpm"];
+/// The keys for credentials, rate limits and the vendor's prompt cache, which do not change answers.
+const FREE: [&str; 6] =
+    ["apiKeyEnv", KEY_COMMAND, CREDENTIALS_COMMAND, "rpm", "tpm", "promptCache"];
 /// The command of credentials, which `aws` of `http` also has.
 const CREDENTIALS_COMMAND: &str = "credentialsCommand";
 /// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
@@ -68,7 +69,8 @@ impl Deciding {
     }
 }
 
-/// Returns a configuration without the keys that do not change answers. These keys hold credentials and rate limits.
+/// Returns a configuration without the keys that do not change answers. These keys hold credentials, rate limits and the
+/// use of the vendor's prompt cache.
 pub fn without_free(config: &Value) -> Map<String, Value> {
     let mut config = config.as_object().cloned().unwrap_or_default();
     config.retain(|key, _| !FREE.contains(&key.as_str()));

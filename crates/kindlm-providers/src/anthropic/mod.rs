@@ -23,8 +23,9 @@ pub(crate) static REGISTRATION: Registration = Registration {
     schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| {
         let config: Config = settings::read(config)?;
-        let Config { api_key_env: key, base_url, headers, body, hosted_tools, stream, .. } = config;
-        let options = Options { key, base_url, headers, body, hosted_tools, stream };
+        let Config { api_key_env: key, base_url, headers, body, hosted_tools, .. } = config;
+        let (stream, prompt_cache) = (config.stream, config.prompt_cache);
+        let options = Options { key, base_url, headers, body, hosted_tools, stream, prompt_cache };
         Ok(Box::new(Anthropic::new(options)?))
     }),
 };
@@ -56,6 +57,10 @@ struct Config {
     /// True to request a streamed answer, for servers that offer nothing else, and to measure the time to the first token.
     #[serde(default)]
     stream: bool,
+    /// True to mark the tools and the system messages for the prompt cache of Anthropic, so that later requests with the
+    /// same beginning cost less.
+    #[serde(default)]
+    prompt_cache: bool,
     /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]

@@ -32,6 +32,8 @@ pub(crate) struct Options {
     pub(crate) hosted_tools: Vec<Map<String, Value>>,
     /// True to request streamed answers.
     pub(crate) stream: bool,
+    /// True to mark the tools and the system messages for the prompt cache.
+    pub(crate) prompt_cache: bool,
 }
 
 const BASE: &str = "https://api.anthropic.com";
@@ -57,6 +59,7 @@ pub(crate) struct Anthropic {
     body: Map<String, Value>,
     hosted: Vec<Map<String, Value>>,
     stream: bool,
+    prompt_cache: bool,
 }
 
 impl Anthropic {
@@ -75,8 +78,8 @@ impl Anthropic {
         let betas = hosted::betas(&options.hosted_tools);
         own.extend(betas.map(|it| ("anthropic-beta".to_owned(), HeaderValue::Literal(it))));
         let headers = settings::literal_headers(own, &options.headers)?;
-        let Options { key, body, hosted_tools: hosted, stream, .. } = options;
-        Ok(Self { address, key, headers, body, hosted, stream })
+        let Options { key, body, hosted_tools: hosted, stream, prompt_cache, .. } = options;
+        Ok(Self { address, key, headers, body, hosted, stream, prompt_cache })
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -142,6 +145,9 @@ impl Codec for Anthropic {
         chat::put(&mut body, "tools", tools(prompt, &self.hosted));
         chat::put(&mut body, "tool_choice", tool_choice(prompt));
         chat::put(&mut body, "stream", self.stream.then_some(true));
+        if self.prompt_cache {
+            mark_beginning(&mut body);
+        }
         settings::add_body(&mut body, &self.body, prompt);
         Ok(HttpRequest {
             method: Method::Post,
@@ -238,6 +244,20 @@ fn raw(value: &Value) -> Value {
         value["source"]["data"] = data;
     }
     value
+}
+
+/// Sets cache marks after the tools and after the system messages. Anthropic caches everything before a mark, in the
+/// order tools, system, conversation.
+fn mark_beginning(body: &mut Map<String, Value>) {
+    if let Some(last) = body.get_mut("tools").and_then(|it| it.as_array_mut()?.last_mut()) {
+        last["cache_control"] = json!({"type": "ephemeral"});
+    }
+    // The API rejects a mark on a blank text.
+    let text = body.get("system").and_then(Value::as_str).filter(|it| !it.trim().is_empty());
+    if let Some(text) = text {
+        let marked = json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
+        body.insert("system".to_owned(), marked);
+    }
 }
 
 /// Sets a cache mark after the shared beginning of the last message, if that is a user message. Anthropic caches
