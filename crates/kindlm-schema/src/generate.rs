@@ -30,9 +30,8 @@ fn refuse_null(map: &mut Map<String, Value>) {
     // A key in `then` is required unless another key is set.
     let required = [map.get("required"), map.get("then").and_then(|it| it.get("required"))];
     let required = required.map(|it| it.cloned().unwrap_or_default());
-    let is_required = |key: &str| {
-        required.iter().filter_map(Value::as_array).flatten().any(|name| name == key)
-    };
+    let is_required =
+        |key: &str| required.iter().filter_map(Value::as_array).flatten().any(|name| name == key);
     let Some(Value::Object(properties)) = map.get_mut("properties") else { return };
     for (key, schema) in properties {
         if !is_required(key)

@@ -107,8 +107,7 @@ impl HttpTransport {
             let attempts = before.saturating_add(err.attempts);
             ProviderError { attempts, ..err }
         };
-        let Some(newer) =
-            self.newer(provider, issued.as_ref(), &err).await.map_err(counted)?
+        let Some(newer) = self.newer(provider, issued.as_ref(), &err).await.map_err(counted)?
         else {
             return Err(err);
         };

@@ -325,10 +325,7 @@ mod tests {
                 ("a", Some(1_800)),
             ),
             // The metadata server of Google Cloud.
-            (
-                r#"{"access_token":"a","expires_in":3599,"token_type":"Bearer"}"#,
-                ("a", Some(3_599)),
-            ),
+            (r#"{"access_token":"a","expires_in":3599,"token_type":"Bearer"}"#, ("a", Some(3_599))),
             // The identity endpoint of Azure.
             (r#"{"access_token":"a","expires_on":"1767324600"}"#, ("a", Some(1_800))),
             (r#"{"access_token":"a","expires_in":"soon"}"#, ("a", None)),
@@ -367,7 +364,11 @@ mod tests {
             (Key, r#"{"token":"a","expires_on":1}"#, "expired at 1970-01-01T00:00:01Z"),
             (Aws, "hunter2", "`AccessKeyId`"),
             (Aws, r#"{"AccessKeyId":"hunter2"}"#, "`SecretAccessKey`"),
-            (Aws, r#"{"Version":2,"AccessKeyId":"hunter2","SecretAccessKey":"hunter2"}"#, "Version"),
+            (
+                Aws,
+                r#"{"Version":2,"AccessKeyId":"hunter2","SecretAccessKey":"hunter2"}"#,
+                "Version",
+            ),
         ] {
             let why = parsed(form, stdout).unwrap_err();
             assert!(why.contains(expected) && !why.contains("hunter2"), "{stdout}: {why}");

@@ -43,8 +43,8 @@ mod waits;
 
 pub use form::StructuredOutput;
 pub use message::{
-    Arrival, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, KEY_COMMAND, Method, SIGNATURE,
-    SIGNATURE_TIMESTAMP,
+    Arrival, AwsAuth, EnvMark, HeaderValue, HttpRequest, HttpResponse, KEY_COMMAND, Method,
+    SIGNATURE, SIGNATURE_TIMESTAMP,
 };
 #[cfg(feature = "websocket")]
 pub use socket::Socket;

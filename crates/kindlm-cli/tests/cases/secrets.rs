@@ -152,7 +152,10 @@ fn keys_that_a_command_prints_are_in_no_file() {
     for (line, expected) in [
         ("validate", 0),
         ("test --dry-run", 0),
-        ("test -v --responses record --reporter json=reports/json --reporter junit=reports/junit", 2),
+        (
+            "test -v --responses record --reporter json=reports/json --reporter junit=reports/junit",
+            2,
+        ),
         ("report -v", 2),
         // The digest of a request does not contain the key, so a replay finds the answer and needs no key.
         ("test -v --responses replay --reporter json=reports/replayed", 2),

@@ -255,7 +255,8 @@ fn mark_beginning(body: &mut Map<String, Value>) {
     // The API rejects a mark on a blank text.
     let text = body.get("system").and_then(Value::as_str).filter(|it| !it.trim().is_empty());
     if let Some(text) = text {
-        let marked = json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
+        let marked =
+            json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]);
         body.insert("system".to_owned(), marked);
     }
 }

@@ -177,7 +177,10 @@ async fn a_command_prints_credentials_of_aws() {
         let requests = server.requests();
         let signed = requests.last().unwrap();
         let authorization = signed.header("authorization").unwrap();
-        assert!(authorization.starts_with("AWS4-HMAC-SHA256 Credential=AKIDPRINTED/"), "{provider}");
+        assert!(
+            authorization.starts_with("AWS4-HMAC-SHA256 Credential=AKIDPRINTED/"),
+            "{provider}"
+        );
         assert!(authorization.contains(&format!("/us-east-1/{service}/")), "{authorization}");
         assert_eq!(signed.header("x-amz-security-token"), Some("session-token"));
     }
