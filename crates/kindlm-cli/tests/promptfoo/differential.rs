@@ -173,7 +173,7 @@ fn by_promptfoo(folder: &Path, config: &str, url: &str) -> Rows {
         // A test that checks nothing has a score in promptfoo only.
         let score = if checks.is_empty() { &Value::Null } else { &it["score"] };
         let mut result = result(it["success"] == true, score, &it["namedScores"], checks);
-        result["output"] = output(&it["response"]["output"]);
+        result["output"] = comparable(&it["response"]["output"]);
         (name, result)
     };
     results.iter().map(row).collect()
@@ -195,14 +195,14 @@ fn by_kindlm(folder: &Path, config: &str) -> Rows {
         let parts = parts.collect();
         let mut result = result(it["status"] == "passed", &it["score"], &it["namedScores"], parts);
         let of_json = Some(&it["outputJson"]).filter(|it| !it.is_null());
-        result["output"] = output(of_json.unwrap_or(&it["output"]));
+        result["output"] = comparable(of_json.unwrap_or(&it["output"]));
         (name, result)
     };
     rows.iter().map(row).collect()
 }
 
 /// Returns an output in the same form for a text that is JSON and for its value. An empty text is as no output.
-fn output(value: &Value) -> Value {
+fn comparable(value: &Value) -> Value {
     let Some(text) = value.as_str() else { return value.clone() };
     if text.is_empty() {
         return Value::Null;
