@@ -21,7 +21,8 @@ pub(super) struct Notes {
     unchecked: Mutex<Unchecked>,
     /// The unknown keys, each with the most similar known key; `None` if no known key is similar.
     keys: RwLock<HashMap<String, Option<&'static str>>>,
-    misspelt: Mutex<BTreeSet<String>>,
+    /// The warnings about unknown keys that resemble a known key.
+    key_warnings: Mutex<BTreeSet<String>>,
     /// The number of earlier results whose record has a different id now.
     other_ids: AtomicU64,
     /// The number of earlier results whose record, rules or judges have changed.
@@ -90,7 +91,7 @@ impl Notes {
             drop(known);
             if let Some(meant) = meant {
                 let warning = format!("unknown key `{key}`: did you mean `{meant}`?");
-                self.misspelt.lock().unwrap_or_else(PoisonError::into_inner).insert(warning);
+                self.key_warnings.lock().unwrap_or_else(PoisonError::into_inner).insert(warning);
             }
         }
     }
@@ -105,10 +106,10 @@ impl Notes {
 
     /// Returns all warnings, in an order that does not depend on the threads.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let misspelt = self.misspelt.lock().unwrap_or_else(PoisonError::into_inner);
+        let key_warnings = self.key_warnings.lock().unwrap_or_else(PoisonError::into_inner);
         let unchecked = self.unchecked.lock().unwrap_or_else(PoisonError::into_inner);
         let left = self.left_over();
-        misspelt.iter().cloned().chain(unchecked.warning()).chain(left).collect()
+        key_warnings.iter().cloned().chain(unchecked.warning()).chain(left).collect()
     }
 
     /// Returns the warnings about earlier results that do not match their records.
