@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use kindlm_types::{
     Completeness, Coverage, Event, Execution, FinishReason, Message, Role, Span, SpanMapping,
-    ToolCall, Trace, Usage, UsageSum,
+    ToolCall, Trace, UnsupportedPart, Usage, UsageSum,
 };
 use serde_json::{Map, Value, json};
 
@@ -100,11 +100,11 @@ pub fn read(
         is_whole: gaps.is_empty(),
     };
     let coverage = shown.coverage(&events, mapping);
+    let unsupported = unsupported(&tree, &conversation);
     Ok(Reading {
         execution: Execution {
             input: input(&conversation),
             output,
-            completeness: Completeness { unread, coverage, gaps, ..Completeness::default() },
             tool_calls: in_order(&events, &calls),
             requests: requests(&tree),
             usage: usage(&tree),
@@ -114,9 +114,16 @@ pub fn read(
                 .of_kind(Kind::Inference)
                 .last()
                 .and_then(|(at, step)| finish_reason(step.span, at, &conversation)),
-            metadata: metadata(&kept, &tree, &conversation, left_out.len(), mapping),
+            metadata: metadata(&kept, &unsupported, left_out.len(), mapping),
             recorded_events: events,
             trace: Some(Box::new(trace(&kept))),
+            completeness: Completeness {
+                unread,
+                coverage,
+                gaps,
+                unsupported,
+                ..Completeness::default()
+            },
             ..Execution::default()
         },
         inferences: inferences(&tree, mapping),
@@ -395,15 +402,8 @@ fn inferences(tree: &Tree<'_>, mapping: &SpanMapping) -> Vec<Inference> {
         .collect()
 }
 
-/// Returns the metadata of the evidence, which reports show.
-fn metadata(
-    kept: &[&OtlpSpan],
-    tree: &Tree<'_>,
-    conversation: &Conversation,
-    left_out: usize,
-    mapping: &SpanMapping,
-) -> Map<String, Value> {
-    let mut metadata = Map::new();
+/// Returns the unsupported parts of the answers of the models, by type.
+fn unsupported(tree: &Tree<'_>, conversation: &Conversation) -> Vec<UnsupportedPart> {
     let mut unknown: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (at, messages) in &conversation.said {
         for what in messages.iter().flat_map(|it| &it.not_understood) {
@@ -413,9 +413,18 @@ fn metadata(
             }
         }
     }
-    if !unknown.is_empty() {
-        metadata.insert("partsNotUnderstood".to_owned(), json!(unknown));
-    }
+    unknown.into_iter().map(|(kind, places)| UnsupportedPart::new(kind, places)).collect()
+}
+
+/// Returns the metadata of the evidence, which reports show.
+fn metadata(
+    kept: &[&OtlpSpan],
+    unsupported: &[UnsupportedPart],
+    left_out: usize,
+    mapping: &SpanMapping,
+) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    UnsupportedPart::add_to_metadata(unsupported, &mut metadata);
     let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
     let distinct = |values: &mut dyn Iterator<Item = &str>| {
         let mut seen = HashSet::new();

@@ -39,8 +39,8 @@ pub use evidence::{
     DeclaredEvidence, Event, Execution, ExecutionError, ExecutionResult, Facts, InputOption,
     InputRequest, JudgeSpending, LongPromptPrice, OpenWorkspace, Price, Span, SpanFilter,
     SpanMapping, Speaker, Spend, SubagentCall, ToolCall, ToolKind, Trace, TraceSettings,
-    Transcript, Turn, Usage, UsageSum, WorkFor, Workspace, WorkspaceError, WorkspaceSpec,
-    Workspaces, Written, exit_code, workspace,
+    Transcript, Turn, UnsupportedPart, Usage, UsageSum, WorkFor, Workspace, WorkspaceError,
+    WorkspaceSpec, Workspaces, Written, exit_code, workspace,
 };
 pub use kindlm_stats::{Decision, Interval};
 pub use ports::{

@@ -11,6 +11,7 @@ pub mod history;
 pub mod mutation;
 pub mod plan;
 mod read;
+mod unsupported;
 pub mod v1;
 
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use kindlm_types::Report;
 pub use read::{OnCase, parse_case, read_report};
+pub use unsupported::unsupported_parts;
 
 /// The reason why a JSON report could not be read.
 #[derive(Debug, thiserror::Error)]

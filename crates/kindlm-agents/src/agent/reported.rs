@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kindlm_types::{Channel, Coverage, Event, FinishReason, Speaker, ToolCall, Usage};
+use kindlm_types::{
+    Channel, Coverage, Event, FinishReason, Speaker, ToolCall, UnsupportedPart, Usage,
+};
 use serde_json::{Map, Value};
 
 use crate::protocol::calls;
@@ -129,9 +131,15 @@ impl Reported {
         let mut metadata = self.metadata.clone();
         if !self.unknown.is_empty() {
             let unknown = self.unknown.iter().map(|(what, count)| (what.clone(), (*count).into()));
-            metadata.insert("unknownLines".to_owned(), Value::Object(unknown.collect()));
+            let key = UnsupportedPart::LINES_KEY.to_owned();
+            metadata.insert(key, Value::Object(unknown.collect()));
         }
         metadata
+    }
+
+    /// Returns the unsupported types of lines and parts.
+    pub(crate) fn unsupported(&self) -> Vec<UnsupportedPart> {
+        self.unknown.keys().map(|it| UnsupportedPart::new(it, Vec::new())).collect()
     }
 
     /// Records the answer of the turn. The answer becomes a message, too, unless the last message equals it.

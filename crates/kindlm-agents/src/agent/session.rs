@@ -140,6 +140,7 @@ impl AgentSession for Session<'_> {
                 stderr: self.tail.text(),
                 exit_code: self.exit_code,
                 metadata: self.reported.metadata(),
+                unsupported: self.reported.unsupported(),
                 error,
             }
         })

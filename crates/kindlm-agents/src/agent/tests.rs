@@ -1,6 +1,8 @@
 //! Tests with handwritten agent output. They cover documented formats, odd lines, and lines of other versions.
 
-use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason};
+use kindlm_types::{
+    ActionStatus, Channel, Coverage, Event, Facts, FinishReason, UnsupportedPart,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -125,6 +127,7 @@ fn unknown_lines_are_counted_and_make_evidence_incomplete() {
         );
         let (_, reported) = turns(kind, &output);
         assert_eq!(reported.metadata()["unknownLines"], json!({what: 2}), "{line}");
+        assert_eq!(reported.unsupported(), [UnsupportedPart::new(what, Vec::new())], "{line}");
         assert_eq!(reported.coverage(), Coverage::default().losing(Channel::ALL), "{line}");
         // The suite can declare that the unknown lines are irrelevant.
         let mut reader = dialect(&AgentSpec { ignore_lines: vec![what.to_owned()], ..spec(kind) });

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kindlm_types::{
     ActionStatus, Channel, Coverage, Event, FinishReason, Message, Problem, Role, Speaker,
-    ToolCall, Transcript, Turn,
+    ToolCall, Transcript, Turn, UnsupportedPart,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::about;
 
@@ -280,16 +280,16 @@ impl Reading {
         let unanswered = first.map(|call| format!("a call of `{}` has no result", call.name));
         let last = self.open.map(|it| format!("the transcript ends with {}", it.words()));
         self.transcript.gaps.extend(unanswered.into_iter().chain(last));
-        let metadata = [
-            ("partsNotUnderstood", map(self.not_understood)),
-            ("partsWithoutText", map(self.no_text)),
-        ];
-        let found = metadata.into_iter().filter(|(_, parts)| !parts.is_empty());
-        self.transcript.metadata.extend(found.map(|(key, parts)| (key.to_owned(), parts.into())));
+        let unsupported = self.not_understood.into_iter();
+        let unsupported: Vec<UnsupportedPart> =
+            unsupported.map(|(what, places)| UnsupportedPart::new(what, places)).collect();
+        let metadata = &mut self.transcript.metadata;
+        UnsupportedPart::add_to_metadata(&unsupported, metadata);
+        if !self.no_text.is_empty() {
+            let counts = self.no_text.into_iter().map(|(what, count)| (what, Value::from(count)));
+            metadata.insert("partsWithoutText".to_owned(), Value::Object(counts.collect()));
+        }
+        self.transcript.unsupported = unsupported;
         (self.transcript, self.calls)
     }
-}
-
-fn map(parts: BTreeMap<String, impl Into<Value>>) -> Map<String, Value> {
-    parts.into_iter().map(|(what, value)| (what, value.into())).collect()
 }

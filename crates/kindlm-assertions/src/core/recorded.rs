@@ -95,13 +95,9 @@ pub(crate) fn whole_trace<'a>(
 ///
 /// An unsupported part makes all evidence incomplete. The part is a part of a transcript or a trace, named by its type
 /// and place, or an output line of an agent. Returns `None` if all parts are supported.
-pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
-    let parts = execution.metadata.get("partsNotUnderstood");
-    let lines = execution.metadata.get("agent").and_then(|it| it.get("unknownLines"));
-    let (kind, told) = parts.or(lines)?.as_object()?.iter().next()?;
-    let place = told.get(0).and_then(Value::as_str);
-    let at = place.map(|it| format!(" at {it}")).unwrap_or_default();
-    Some(format!("`{kind}`{at} has an unsupported type, so any evidence may be missing"))
+pub(crate) fn unsupported_part(execution: &Execution) -> Option<String> {
+    let part = execution.completeness.unsupported.first()?;
+    Some(format!("{part}, so any evidence may be missing"))
 }
 
 /// Returns the reason why evidence of a kind is missing; `None` if no reason is known.
@@ -109,7 +105,8 @@ pub(crate) fn not_understood(execution: &Execution) -> Option<String> {
 /// If the reason is known, the source cannot declare the evidence complete.
 pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<String> {
     let why = execution.known_missing(channel)?;
-    let unsupported = not_understood(execution).filter(|_| execution.completeness.gaps.is_empty());
+    let unsupported =
+        unsupported_part(execution).filter(|_| execution.completeness.gaps.is_empty());
     Some(unsupported.unwrap_or_else(|| why.into_owned()))
 }
 

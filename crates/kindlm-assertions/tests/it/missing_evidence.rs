@@ -4,7 +4,7 @@ use kindlm_assertions::{Evidence, Setup, compile};
 use kindlm_testing::examples;
 use kindlm_types::{
     Answers, Channel, CommandEnd, Completeness, Coverage, Event, Execution, Speaker, Spend, Trace,
-    Turn, Usage,
+    Turn, UnsupportedPart, Usage,
 };
 use serde_json::{Value, json};
 
@@ -415,21 +415,19 @@ fn guardrails_see_every_answer_of_a_conversation() {
 
 #[test]
 fn unsupported_parts_are_named() {
-    for (metadata, named) in [
-        (
-            json!({"partsNotUnderstood": {"tool_search_call": ["/2", "/4"]}}),
-            "`tool_search_call` at /2 has",
-        ),
-        (
-            json!({"partsNotUnderstood": {"mystery": ["span `chat`"]}}),
-            "`mystery` at span `chat` has",
-        ),
-        (json!({"agent": {"unknownLines": {"system/notice": 1}}}), "`system/notice` has"),
+    for (kind, places, named) in [
+        ("tool_search_call", vec!["/2", "/4"], "`tool_search_call` at /2 has"),
+        ("mystery", vec!["span `chat`"], "`mystery` at span `chat` has"),
+        ("system/notice", vec![], "`system/notice` has"),
     ] {
+        let places = places.into_iter().map(str::to_owned).collect();
         let execution = Execution {
             output: "Done.".to_owned(),
-            completeness: Completeness { coverage: only(&[]), ..Completeness::default() },
-            metadata: metadata.as_object().unwrap().clone(),
+            completeness: Completeness {
+                coverage: only(&[]),
+                unsupported: vec![UnsupportedPart::new(kind, places)],
+                ..Completeness::default()
+            },
             ..Execution::default()
         };
         let files = Memory::default();

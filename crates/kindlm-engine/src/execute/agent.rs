@@ -170,6 +170,7 @@ impl AgentRun<'_> {
         if let Some(coverage) = end.coverage {
             execution.completeness.coverage = coverage;
         }
+        execution.completeness.unsupported = end.unsupported;
         if !end.metadata.is_empty() {
             execution.metadata.insert(METADATA.to_owned(), Value::Object(end.metadata));
         }

@@ -41,6 +41,7 @@ pub(super) fn evidence(
             } else {
                 Vec::new()
             },
+            unsupported: execution.completeness.unsupported.clone(),
             coverage: if turn.usage == Usage::default() && execution.usage != Usage::default() {
                 execution.completeness.coverage.clone().without(Channel::Usage)
             } else {

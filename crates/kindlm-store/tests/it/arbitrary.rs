@@ -217,6 +217,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
                 unread,
                 truncated,
                 gaps,
+                unsupported: Vec::new(),
                 coverage,
                 declared: BTreeSet::new(),
             },

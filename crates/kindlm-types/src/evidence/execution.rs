@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::{
     AssertionResult, CallForm, Channel, Coverage, Event, FailureCode, FinishReason, JudgeSpending,
     Media, Message, Outcome, Params, ProviderError, Role, Speaker, ToolCall, ToolSpec, Trace,
-    Usage, Workspace,
+    UnsupportedPart, Usage, Workspace,
 };
 
 /// One labelled turn of a conversation, with its messages and tool calls.
@@ -158,6 +158,8 @@ pub struct Completeness {
     ///
     /// For example, spans were lost, or a conversation was saved before it ended.
     pub gaps: Vec<String>,
+    /// The recorded data of unsupported types, by type. Any evidence may be missing if there is some.
+    pub unsupported: Vec<UnsupportedPart>,
     /// The kinds of evidence that the source records completely.
     pub coverage: Coverage,
     /// The kinds of evidence that the suite declares complete.

@@ -9,6 +9,7 @@ mod tool_call;
 mod trace;
 mod trace_settings;
 mod transcript;
+mod unsupported;
 mod usage;
 pub mod workspace;
 
@@ -26,5 +27,6 @@ pub use tool_call::ToolCall;
 pub use trace::{Span, Trace};
 pub use trace_settings::{SpanFilter, SpanMapping, TraceSettings};
 pub use transcript::Transcript;
+pub use unsupported::UnsupportedPart;
 pub use usage::{Usage, UsageSum};
 pub use workspace::{OpenWorkspace, WorkFor, Workspace, WorkspaceError, WorkspaceSpec, Workspaces};

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     Channel, Completeness, Coverage, Event, Execution, FinishReason, Message, Spend, ToolCall,
-    ToolSpec, Turn, Usage,
+    ToolSpec, Turn, UnsupportedPart, Usage,
 };
 
 /// The messages and actions of an agent in a recorded conversation.
@@ -34,6 +34,8 @@ pub struct Transcript {
     pub latency_ms: Option<f64>,
     /// The reasons why the conversation is incomplete; empty if it is complete.
     pub gaps: Vec<String>,
+    /// The recorded data of unsupported types, by type.
+    pub unsupported: Vec<UnsupportedPart>,
     /// The reason why the model stopped last, if it is recorded.
     pub finish_reason: Option<FinishReason>,
     /// The tools offered to the model, if they are recorded.
@@ -70,6 +72,7 @@ impl Transcript {
             completeness: Completeness {
                 unread: self.unread,
                 gaps: self.gaps,
+                unsupported: self.unsupported,
                 coverage: match self.usage {
                     Some(_) => self.coverage.with(Channel::Usage),
                     None => self.coverage,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     BoxFuture, Coverage, DeclaredEvidence, Event, FinishReason, Price, ProviderError, ToolCall,
-    Usage,
+    UnsupportedPart, Usage,
 };
 
 /// An agent that is a program: its command and its protocol.
@@ -217,6 +217,8 @@ pub struct AgentEnd {
     pub exit_code: Option<i32>,
     /// Other data of the agent: version, model, session, and lines of unsupported types.
     pub metadata: Map<String, Value>,
+    /// The types of lines that are unsupported. Any evidence may be missing if there are some.
+    pub unsupported: Vec<UnsupportedPart>,
     /// The error that the agent reported at the end; `None` if it reported none.
     pub error: Option<ProviderError>,
 }

@@ -1,7 +1,8 @@
 //! Tests of the conversion of transcripts.
 
 use kindlm_types::{
-    ActionStatus, Channel, Coverage, Event, Execution, FinishReason, Role, Transcript, Usage,
+    ActionStatus, Channel, Coverage, Event, Execution, FinishReason, Role, Transcript,
+    UnsupportedPart, Usage,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -207,6 +208,10 @@ fn unsupported_parts_make_all_evidence_incomplete() {
     ]));
     assert_eq!(it.coverage, Coverage::default().losing(Channel::ALL));
     assert_eq!(it.metadata["partsNotUnderstood"], json!({"tool_search_call": ["/1"]}));
+    let unsupported = UnsupportedPart::new("tool_search_call", vec!["/1".to_owned()]);
+    assert_eq!(it.unsupported, [unsupported.clone()]);
+    let execution = it.into_execution(&[], Execution::default());
+    assert_eq!(execution.completeness.unsupported, [unsupported]);
     for message in [
         json!({"role": "assistant", "content": [{"type": "mystery_call", "name": "f"}, {"type": "text", "text": "y"}]}),
         json!({"type": "message", "role": "assistant", "content": [{"type": "mystery_call"}, {"type": "output_text", "text": "y"}]}),

@@ -10,7 +10,7 @@ use crate::core::missing_evidence::{
     is_output_missing, mark_incomplete, missing_output, no_act_reason,
 };
 use crate::core::on::Selector;
-use crate::core::recorded::not_understood;
+use crate::core::recorded::unsupported_part;
 use crate::core::result_evidence::{self, explained};
 use crate::core::scripting::{View, Viewed, see};
 use crate::{Check, EntryOptions, Evidence, LooksAt, OutputComparison};
@@ -312,7 +312,7 @@ impl Check {
 /// Returns the reason why the record is incomplete; `None` if no reason is known.
 fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
     let gap = execution.completeness.gaps.first().map(|it| Cow::Borrowed(it.as_str()));
-    gap.or_else(|| not_understood(execution).map(Cow::Owned))
+    gap.or_else(|| unsupported_part(execution).map(Cow::Owned))
         .or_else(|| execution.incomplete_answer())
 }
 

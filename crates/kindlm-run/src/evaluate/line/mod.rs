@@ -12,6 +12,7 @@ use kindlm_types::{
     ToolCall, Trace, Transcript, Workspace, ecma,
 };
 use kindlm_wire::evaluate::{RecordedTool, RecordedToolCall, RecordedUsage};
+use kindlm_wire::unsupported_parts;
 use serde::{Deserialize, Deserializer as _};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -251,6 +252,8 @@ impl<'a> Line<'a> {
                 gaps: [told.completeness.gaps, said.completeness.gaps].concat(),
                 coverage: if is_counted { coverage.with(Channel::Usage) } else { coverage },
                 unread: told.completeness.unread,
+                unsupported: [told.completeness.unsupported, said.completeness.unsupported]
+                    .concat(),
                 ..said.completeness
             },
             tools: if said.tools.is_empty() { told.tools } else { said.tools },
@@ -300,6 +303,7 @@ impl<'a> Line<'a> {
         let lacks_call = lacks_call && coverage.includes(Channel::Actions);
         let mut gaps = self.incomplete.take().unwrap_or_default();
         gaps.extend(lacks_call.then(|| gap.to_owned()));
+        let metadata = self.metadata.take().unwrap_or_default();
         Execution {
             input,
             output,
@@ -311,10 +315,15 @@ impl<'a> Line<'a> {
             first_token_ms: self.first_token_ms,
             spend: Spend { cost_usd: self.cost_usd.or(cost), ..Spend::default() },
             recorded_events: events,
-            completeness: Completeness { coverage, gaps, ..Completeness::default() },
+            completeness: Completeness {
+                coverage,
+                gaps,
+                unsupported: unsupported_parts(&metadata),
+                ..Completeness::default()
+            },
             finish_reason,
             log_probs: self.log_probs.take(),
-            metadata: self.metadata.take().unwrap_or_default(),
+            metadata,
             provider_response: self.provider_response.take(),
             trace: self.trace.take(),
             workspace: self.workspace.take(),

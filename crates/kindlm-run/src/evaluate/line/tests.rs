@@ -166,6 +166,16 @@ fn recorded_channels_are_complete_by_default() {
 }
 
 #[test]
+fn unsupported_parts_of_traces_are_kept() {
+    let json =
+        r#"{"agent_output": "hi", "metadata": {"partsNotUnderstood": {"mystery": ["span `a`"]}}}"#;
+    let execution = Line::parse(json.as_bytes()).unwrap().execution();
+    let named: Vec<String> =
+        execution.completeness.unsupported.iter().map(ToString::to_string).collect();
+    assert_eq!(named, ["`mystery` at span `a` has an unsupported type"]);
+}
+
+#[test]
 fn reasons_of_missing_evidence_are_kept() {
     for (json, expected) in [
         (r#"{"agent_output": "hi"}"#, vec![]),

@@ -1,0 +1,52 @@
+//! Recorded data that KindLM does not support.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// The parts of recorded evidence that have the same unsupported type.
+///
+/// In JSON, these parts are in the `metadata` of an execution: see [`METADATA_KEY`](Self::METADATA_KEY).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnsupportedPart {
+    /// The name of the type in the source.
+    pub kind: String,
+    /// The first places of such parts; empty for lines of an agent, which are only counted.
+    ///
+    /// A place is a pointer into a transcript, or a span of a trace.
+    pub places: Vec<String>,
+}
+
+impl UnsupportedPart {
+    /// The key of the metadata with the places of each unsupported type, in a transcript or a trace.
+    pub const METADATA_KEY: &'static str = "partsNotUnderstood";
+
+    /// The key of an agent's metadata with the number of lines of each unsupported type.
+    pub const LINES_KEY: &'static str = "unknownLines";
+
+    /// Returns parts of one type.
+    pub fn new(kind: impl Into<String>, places: Vec<String>) -> Self {
+        Self { kind: kind.into(), places }
+    }
+
+    /// Adds parts to the metadata of an execution, which scripts and reports read.
+    pub fn add_to_metadata(parts: &[Self], metadata: &mut Map<String, Value>) {
+        if parts.is_empty() {
+            return;
+        }
+        let places = parts.iter().map(|it| (it.kind.clone(), Value::from(it.places.clone())));
+        metadata.insert(Self::METADATA_KEY.to_owned(), Value::Object(places.collect()));
+    }
+}
+
+/// Shows the type, and the first place if it is known.
+impl fmt::Display for UnsupportedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.kind)?;
+        if let Some(place) = self.places.first() {
+            write!(f, " at {place}")?;
+        }
+        f.write_str(" has an unsupported type")
+    }
+}
