@@ -1,6 +1,6 @@
 //! Error messages for error responses and TLS failures, with advice.
 
-use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
+use kindlm_types::{MalformedKind, ProviderError, ProviderErrorKind as Kind};
 use rustls::{CertificateError, Error as TlsError};
 
 use crate::HttpResponse;
@@ -63,31 +63,18 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
         Kind::MalformedResponse if breaks_off(response) => {
             "it is incomplete: the server, or a proxy on the way, has cut it; try again"
         }
-        Kind::MalformedResponse if err.message.contains("which is unsupported") => return None,
-        Kind::MalformedResponse if is_of_a_model(&err.message) => {
-            "the server wrote a faulty answer: update it, or report it to its makers"
-        }
-        Kind::MalformedResponse => {
-            return Some(format!("check that `{key}` leads to the API of a model"));
-        }
+        Kind::MalformedResponse => match err.malformed {
+            MalformedKind::Unknown => {
+                return Some(format!("check that `{key}` leads to the API of a model"));
+            }
+            MalformedKind::Faulty => {
+                "the server wrote a faulty answer: update it, or report it to its makers"
+            }
+            MalformedKind::Unsupported => return None,
+        },
         _ => return None,
     };
     Some(advice.to_owned())
-}
-
-/// Returns true if a model's API sent the unreadable answer. The error message shows this.
-fn is_of_a_model(message: &str) -> bool {
-    [
-        "the content of the message",
-        "a call in the answer",
-        "`tool_calls` is",
-        "the `type` of a",
-        "of the answer is",
-        "duplicate key",
-        "surrogate pair",
-    ]
-    .iter()
-    .any(|it| message.contains(it))
 }
 
 fn is_page(response: &HttpResponse) -> bool {
@@ -144,4 +131,27 @@ pub(super) fn on_tls(err: &TlsError, key: &str) -> String {
         }
     };
     format!("{reason} ({err}); {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_of_an_answer_decides_the_advice() {
+        let quoted = "the answer is odd: `the answer has a duplicate key, which is unsupported`";
+        for (kind, expected) in [
+            (MalformedKind::Unknown, Some("check that `baseUrl` leads to the API of a model")),
+            (
+                MalformedKind::Faulty,
+                Some("the server wrote a faulty answer: update it, or report it to its makers"),
+            ),
+            (MalformedKind::Unsupported, None),
+        ] {
+            let err = ProviderError::new(Kind::MalformedResponse, "p", quoted).with_malformed(kind);
+            let body = b"{}".to_vec();
+            let response = HttpResponse { status: 200, headers: Vec::new(), body };
+            assert_eq!(advice("baseUrl", &err, &response).as_deref(), expected, "{kind:?}");
+        }
+    }
 }

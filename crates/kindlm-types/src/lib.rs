@@ -47,10 +47,10 @@ pub use ports::{
     AgentEnd, AgentFolder, AgentKind, AgentReply, AgentSession, AgentSpec, AgentStart, AgentTurn,
     Agents, Answer, Answers, AskError, AttemptBudget, BoxFuture, CommandOutput, CommandSpec,
     Commands, ContentPart, Embedding, FileError, FileTree, Files, FinishReason, HostPattern,
-    Limits, Media, MediaKind, Message, Models, NoFiles, Params, Ports, Prompt, ProviderError,
-    ProviderErrorKind, Question, RawPart, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
-    TreeLimits, Unlimited, ask, image_type_of, media_type_of, reasons, script, shortened_data,
-    without_long_data,
+    Limits, MalformedKind, Media, MediaKind, Message, Models, NoFiles, Params, Ports, Prompt,
+    ProviderError, ProviderErrorKind, Question, RawPart, Reply, ResponseFormat, Role, ToolChoice,
+    ToolSpec, TreeLimits, Unlimited, ask, image_type_of, media_type_of, reasons, script,
+    shortened_data, without_long_data,
 };
 pub use present::present;
 pub use problem::{MemberPart, Problem, ProblemKind, nearest, nearest_few, suggest};

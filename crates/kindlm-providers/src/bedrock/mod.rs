@@ -334,7 +334,7 @@ fn blocks(content: &Value, before: usize) -> Result<(String, Vec<ToolCall>), Mal
                 text.push_str(part::text_at(part, "text")?);
             }
         } else if let Some(kind) = members.keys().find(|it| !SILENT.contains(&it.as_str())) {
-            return Err(Malformed::unsupported(kind));
+            return Err(Malformed::unsupported_part(kind));
         }
     }
     Ok((text, calls))

@@ -85,9 +85,9 @@ impl SocketRequest<'_> {
             self.error(ProviderErrorKind::Timeout, message).retryable()
         })?;
         let text = text.map_err(ProviderError::lost)?;
-        parse(text.as_bytes()).map_err(|why| {
-            let message = format!("{why}: `{}`", excerpt(&text));
-            self.error(ProviderErrorKind::MalformedResponse, message)
+        parse(text.as_bytes()).map_err(|it| {
+            let message = format!("{}: `{}`", it.why, excerpt(&text));
+            self.error(ProviderErrorKind::MalformedResponse, message).with_malformed(it.kind)
         })
     }
 

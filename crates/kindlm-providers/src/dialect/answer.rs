@@ -50,10 +50,10 @@ impl Reader<'_> {
                 Err(_) => failure::of_status(self, response.status, &describe(response)),
             });
         }
-        value.map_err(|what| self.malformed(&what, response))
+        self.read(value, response)
     }
 
-    /// Returns the error for an unreadable answer, with the beginning of the body.
+    /// Returns the error for an answer that may not come from the API of a model, with the beginning of the body.
     pub(crate) fn malformed(&self, what: &str, response: &HttpResponse) -> ProviderError {
         let text = String::from_utf8_lossy(&response.body);
         let message =
@@ -104,7 +104,7 @@ impl Reader<'_> {
         part: Result<T, Malformed>,
         response: &HttpResponse,
     ) -> Result<T, ProviderError> {
-        part.map_err(|Malformed(why)| self.malformed(&why, response))
+        part.map_err(|it| self.malformed(&it.why, response).with_malformed(it.kind))
     }
 
     /// Returns the tool calls of a message in the chat dialect. A call without an id gets the id `<made_up><n>`, with
@@ -163,36 +163,41 @@ const SAID: [&str; 19] = [
 ];
 
 /// Parses the JSON of a body. Fails with the reason if the body is not JSON or repeats a key of the answer.
-pub(crate) fn parse(body: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(body: &[u8]) -> Result<Value, Malformed> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;
     let duplicate =
         str::from_utf8(body).ok().and_then(|it| duplicate_key_among(it, |key| SAID.contains(&key)));
     match duplicate {
-        Some(key) => Err(format!("the answer has the duplicate key \"{key}\" in one object")),
+        Some(key) => {
+            let why = format!("the answer has the duplicate key \"{key}\" in one object");
+            Err(Malformed::faulty(why))
+        }
         None => Ok(value),
     }
 }
 
 /// Returns the reason why a body is not JSON. It includes the parser's message only for a syntax error in a body that
 /// begins like an object or a list.
-fn not_json(body: &[u8], err: &serde_json::Error) -> String {
+fn not_json(body: &[u8], err: &serde_json::Error) -> Malformed {
     if body.is_empty() {
-        return "the answer is empty".to_owned();
+        return Malformed::unknown("the answer is empty");
     }
     let words = err.to_string();
     let is_surrogate = ["surrogate", "hex escape"].iter().any(|it| words.contains(it));
     if is_surrogate && err.is_syntax() {
-        return format!(
+        return Malformed::faulty(format!(
             "the answer holds half of a surrogate pair (`\\ud800` to `\\udfff` alone) at line {} column {}, which is not \
              valid Unicode",
             err.line(),
             err.column()
-        );
+        ));
     }
     match body.trim_ascii_start().first() {
-        Some(b'{' | b'[') if err.is_syntax() => format!("the answer is not valid JSON ({err})"),
-        _ => "the answer is not JSON".to_owned(),
+        Some(b'{' | b'[') if err.is_syntax() => {
+            Malformed::unknown(format!("the answer is not valid JSON ({err})"))
+        }
+        _ => Malformed::unknown("the answer is not JSON"),
     }
 }
 

@@ -3,16 +3,34 @@
 //! A skipped part is lost evidence: checks such as `not-contains` would pass wrongly. Each provider locates its
 //! parts; this module validates texts and calls.
 
-use kindlm_types::{Prompt, ToolCall};
+use kindlm_types::{MalformedKind, Prompt, ToolCall};
 use serde_json::{Value, json};
 
 use super::text::{excerpt, non_empty};
 
-/// The reason why a part of an answer cannot be read.
+/// The reason why an answer, or a part of it, cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) String);
+pub(crate) struct Malformed {
+    pub(crate) why: String,
+    pub(crate) kind: MalformedKind,
+}
 
 impl Malformed {
+    /// Returns the reason for an answer that may not come from the API of a model.
+    pub(crate) fn unknown(why: impl Into<String>) -> Self {
+        Self { why: why.into(), kind: MalformedKind::Unknown }
+    }
+
+    /// Returns the reason for an answer that breaks the format of its API.
+    pub(crate) fn faulty(why: impl Into<String>) -> Self {
+        Self { why: why.into(), kind: MalformedKind::Faulty }
+    }
+
+    /// Returns the reason for an answer of a model that KindLM does not support.
+    pub(crate) fn unsupported(why: impl Into<String>) -> Self {
+        Self { why: why.into(), kind: MalformedKind::Unsupported }
+    }
+
     /// Returns the reason for a value of the wrong type.
     pub(crate) fn not_a(wanted: &str, what: &str, value: &Value) -> Self {
         let kind = match value {
@@ -23,7 +41,7 @@ impl Malformed {
             Value::Array(_) => "a list",
             Value::Object(_) => "an object",
         };
-        Self(format!("{what} is {kind}, not {wanted}"))
+        Self::faulty(format!("{what} is {kind}, not {wanted}"))
     }
 
     /// Returns the reason for message content that is not a text.
@@ -32,8 +50,8 @@ impl Malformed {
     }
 
     /// Returns the reason for a part of an unsupported type.
-    pub(crate) fn unsupported(kind: &str) -> Self {
-        Self(format!(
+    pub(crate) fn unsupported_part(kind: &str) -> Self {
+        Self::unsupported(format!(
             "the answer has a part of the type \"{}\", which is unsupported",
             excerpt(kind)
         ))
@@ -70,7 +88,7 @@ fn text_of_part(part: &Value) -> Result<&str, Malformed> {
                 "text" | "output_text" => text_at(part, "text"),
                 "refusal" => text_at(part, "refusal"),
                 kind if is_silent(kind) => Ok(""),
-                kind => Err(Malformed::unsupported(kind)),
+                kind => Err(Malformed::unsupported_part(kind)),
             },
             other => Err(Malformed::not_a("a text", "the `type` of a part", other)),
         },
@@ -123,7 +141,7 @@ pub(crate) fn called(
     }
     let Some(name) = non_empty(&call["name"]) else {
         let written = excerpt(&call.to_string());
-        return Err(Malformed(format!("a call in the answer has no `name`: `{written}`")));
+        return Err(Malformed::faulty(format!("a call in the answer has no `name`: `{written}`")));
     };
     let (arguments, malformed_arguments) = arguments(&call[key]);
     let id = match id {

@@ -120,7 +120,7 @@ impl<'c> Session<'c> {
             } else {
                 "the answer has no text"
             };
-            return Err(malformed(Malformed(why.to_owned())));
+            return Err(malformed(Malformed::faulty(why)));
         }
         Ok(self.done(finish_reason))
     }
@@ -152,7 +152,7 @@ impl<'c> Session<'c> {
             } else if let Some(kind) =
                 members.keys().find(|it| !gemini::SILENT.contains(&it.as_str()))
             {
-                return Err(malformed(Malformed::unsupported(kind)));
+                return Err(malformed(Malformed::unsupported_part(kind)));
             }
             self.has_audio |= members.contains_key("inlineData");
         }
@@ -242,8 +242,9 @@ impl SocketExchange for Session<'_> {
     }
 }
 
-fn malformed(Malformed(why): Malformed) -> ProviderError {
+fn malformed(Malformed { why, kind }: Malformed) -> ProviderError {
     ProviderError::new(ProviderErrorKind::MalformedResponse, "google-live", why)
+        .with_malformed(kind)
 }
 
 /// Returns the reason why the model ended its turn.

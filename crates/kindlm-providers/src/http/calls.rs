@@ -25,11 +25,11 @@ impl CallsPath {
         match self.path.list(answer) {
             Some(calls @ (Value::Array(_) | Value::Null)) => Ok(calls),
             None if self.is_optional => Ok(Value::Null),
-            None => Err(Malformed(format!(
+            None => Err(Malformed::unknown(format!(
                 "`toolCallsPath` `{path}` finds nothing in the answer; if answers without calls have no list, write \
                  `{path}?`"
             ))),
-            Some(other) => Err(Malformed(format!(
+            Some(other) => Err(Malformed::unknown(format!(
                 "`toolCallsPath` `{path}` finds `{}`, not a list",
                 excerpt(&other.to_string())
             ))),
@@ -55,7 +55,7 @@ pub(super) fn results(
                 "rejected" => Some(ActionStatus::Rejected),
                 "pending" => None,
                 other => {
-                    return Err(Malformed(format!(
+                    return Err(Malformed::faulty(format!(
                         "a call has the unknown `status` `{other}`; use completed, failed, rejected or pending"
                     )));
                 }

@@ -75,7 +75,7 @@ impl<'c> Session<'c> {
             } else {
                 "the answer has no text"
             };
-            return Err(malformed(Malformed(why.to_owned())));
+            return Err(malformed(Malformed::faulty(why)));
         }
         if !calls.is_empty() && self.codec.answer_calls.is_some() && !is_cut {
             self.earlier.push(text);
@@ -105,7 +105,7 @@ impl<'c> Session<'c> {
                 }
                 Some("function_call") => found.calls.push(item.clone()),
                 Some("reasoning" | "mcp_list_tools") => {}
-                Some(kind) => return Err(malformed(Malformed::unsupported(kind))),
+                Some(kind) => return Err(malformed(Malformed::unsupported_part(kind))),
                 None => {
                     let why = Malformed::not_a("a text", "the `type` of an item", &item["type"]);
                     return Err(malformed(why));
@@ -208,7 +208,7 @@ fn text(content: &Value) -> Result<String, Malformed> {
             Some(_) if is_audio(written) => {
                 text.push_str(non_empty(&written["transcript"]).unwrap_or_default());
             }
-            Some(kind) => return Err(Malformed::unsupported(kind)),
+            Some(kind) => return Err(Malformed::unsupported_part(kind)),
             None => {
                 return Err(Malformed::not_a("a text", "the `type` of a part", &written["type"]));
             }
@@ -230,8 +230,9 @@ fn shown(call: &ToolCall) -> Value {
     shown
 }
 
-fn malformed(Malformed(why): Malformed) -> ProviderError {
+fn malformed(Malformed { why, kind }: Malformed) -> ProviderError {
     ProviderError::new(ProviderErrorKind::MalformedResponse, "openai-realtime", why)
+        .with_malformed(kind)
 }
 
 /// Returns the reason why the model stopped.

@@ -340,15 +340,14 @@ impl Found {
                 // These items hold no part of the answer, and no call.
                 Some("reasoning" | "mcp_list_tools") => {}
                 Some("mcp_approval_request") => {
-                    return Err(Malformed(
-                        "the model waits for the approval of an MCP tool: set `require_approval: never` for its server"
-                            .to_owned(),
+                    return Err(Malformed::unsupported(
+                        "the model waits for the approval of an MCP tool: set `require_approval: never` for its server",
                     ));
                 }
                 Some("mcp_call") => found.calls.push(mcp_call(item)?),
                 Some(kind) => match hosted(kind, item) {
                     Some(call) => found.calls.push(call),
-                    None => return Err(Malformed::unsupported(kind)),
+                    None => return Err(Malformed::unsupported_part(kind)),
                 },
                 None => {
                     return Err(Malformed::not_a("a text", "the `type` of an item", &item["type"]));
@@ -373,7 +372,7 @@ impl Found {
                     let refusal = part::text_at(it, "refusal")?;
                     self.refusal.get_or_insert_default().push_str(refusal);
                 }
-                Some(kind) => return Err(Malformed::unsupported(kind)),
+                Some(kind) => return Err(Malformed::unsupported_part(kind)),
                 None => {
                     return Err(Malformed::not_a("a text", "the `type` of a part", &it["type"]));
                 }
@@ -474,7 +473,7 @@ fn finish(answer: &Value, found: &Found) -> Result<FinishReason, Malformed> {
             FinishReason::Other(reason.unwrap_or("incomplete").to_owned())
         }
         (Some(status @ ("queued" | "in_progress" | "cancelled" | "failed")), _) => {
-            return Err(Malformed(format!("the answer has the status `{status}`")));
+            return Err(Malformed::unsupported(format!("the answer has the status `{status}`")));
         }
         (other, _) => FinishReason::Other(other.unwrap_or("unknown").to_owned()),
     })

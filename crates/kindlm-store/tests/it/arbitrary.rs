@@ -8,8 +8,8 @@ use kindlm_types::workspace::{CommandRan, FileChange, TestRan, TestsRan, Workspa
 use kindlm_types::{
     ActionStatus, AssertionResult, Channel, Class, CommandEnd, Completeness, Coverage, Event,
     Execution, ExecutionError, ExecutionResult, FailureCode, FinishReason, JudgePanel, JudgeVote,
-    Judging, Message, NamedScore, Outcome, ProviderError, ProviderErrorKind, Role, Score, Severity,
-    Span, Speaker, Spend, ToolCall, Trace, Turn, Usage, Verdict, VoteStatus,
+    Judging, MalformedKind, Message, NamedScore, Outcome, ProviderError, ProviderErrorKind, Role,
+    Score, Severity, Span, Speaker, Spend, ToolCall, Trace, Turn, Usage, Verdict, VoteStatus,
 };
 use proptest::collection::vec;
 use proptest::option::of;
@@ -411,6 +411,7 @@ fn error() -> impl Strategy<Value = ExecutionError> {
                     retry_after: wait.map(|(seconds, nanos)| Duration::new(seconds, nanos)),
                     attempts,
                     lost: false,
+                    malformed: MalformedKind::Unknown,
                 })
             }
         ),

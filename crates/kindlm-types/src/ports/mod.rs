@@ -34,4 +34,4 @@ pub use prompt::{
     FinishReason, Message, Params, Prompt, Reply, ResponseFormat, Role, ToolChoice, ToolSpec,
     reasons,
 };
-pub use provider_error::{ProviderError, ProviderErrorKind};
+pub use provider_error::{MalformedKind, ProviderError, ProviderErrorKind};

@@ -54,6 +54,18 @@ impl ProviderErrorKind {
     }
 }
 
+/// The fault of a response that could not be parsed. It decides the advice to the user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MalformedKind {
+    /// The response may come from anything, so the address may be wrong.
+    #[default]
+    Unknown,
+    /// The response comes from the API of a model, but breaks the format of that API.
+    Faulty,
+    /// The response comes from the API of a model, but KindLM does not support a part of it.
+    Unsupported,
+}
+
 /// An error of a provider. It never contains a key or a header value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{provider}: {message}")]
@@ -74,6 +86,8 @@ pub struct ProviderError {
     pub attempts: u32,
     /// True if the answer to the last request was lost. The provider may still charge for the request.
     pub lost: bool,
+    /// The fault of the response, for [`MalformedResponse`](ProviderErrorKind::MalformedResponse).
+    pub malformed: MalformedKind,
 }
 
 impl ProviderError {
@@ -92,6 +106,7 @@ impl ProviderError {
             retry_after: None,
             attempts: 1,
             lost: false,
+            malformed: MalformedKind::Unknown,
         }
     }
 
@@ -115,6 +130,13 @@ impl ProviderError {
         let worked =
             matches!(kind, ProviderErrorKind::Timeout | ProviderErrorKind::MalformedResponse);
         self.lost || (self.attempts > 0 && worked)
+    }
+
+    /// Sets the fault of a response that could not be parsed.
+    #[must_use]
+    pub fn with_malformed(mut self, kind: MalformedKind) -> Self {
+        self.malformed = kind;
+        self
     }
 
     /// Sets the HTTP status.

@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 use super::{AssertionResult, WireError};
 use kindlm_types::{
     Channel, CommandEnd, Completeness, Coverage, Event, ExecutionResult, FailureCode, FinishReason,
-    JudgeSpending, Message, Outcome, ProviderError, ProviderErrorKind, Spend, ToolCall, Trace,
-    Usage, Workspace,
+    JudgeSpending, MalformedKind, Message, Outcome, ProviderError, ProviderErrorKind, Spend,
+    ToolCall, Trace, Usage, Workspace,
 };
 
 /// One repeat of one test case on one model: the evidence, and the results of the checks.
@@ -309,6 +309,8 @@ impl TryFrom<ExecutionError> for kindlm_types::ExecutionError {
                 attempts,
                 // The cost of this execution is final, so it no longer matters if an answer was lost.
                 lost: false,
+                // The message already includes the advice.
+                malformed: MalformedKind::Unknown,
             }),
             ExecutionError::NotRun { reason } => Self::NotRun { reason },
             ExecutionError::Internal { failure_code: _, message } => Self::Internal { message },

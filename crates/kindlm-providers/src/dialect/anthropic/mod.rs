@@ -355,7 +355,7 @@ fn blocks(
             }
             Some(kind) if part::is_silent(kind) => {}
             Some(_) if !hosted.is_empty() && hosted::read(block, &mut calls)? => {}
-            Some(kind) => return Err(Malformed::unsupported(kind)),
+            Some(kind) => return Err(Malformed::unsupported_part(kind)),
             None if block.is_object() => {
                 return Err(Malformed::not_a("a text", "the `type` of a block", &block["type"]));
             }

@@ -327,7 +327,7 @@ fn parts(content: &Value, prompt: &Prompt) -> Result<Parts, Malformed> {
         } else if call.is_null()
             && let Some(kind) = members.keys().find(|it| !SILENT.contains(&it.as_str()))
         {
-            return Err(Malformed::unsupported(kind));
+            return Err(Malformed::unsupported_part(kind));
         }
         if written["thought"] != true && image.is_none() {
             image = image_of(&written["inlineData"]);
@@ -395,7 +395,7 @@ pub(crate) fn add_code_execution(
         it.name == CODE_EXECUTION && it.response == none && id.is_none_or(|id| it.id == id)
     };
     let Some(call) = calls.iter_mut().find(is_its_call) else {
-        return Err(Malformed("a `codeExecutionResult` has no `executableCode`".to_owned()));
+        return Err(Malformed::faulty("a `codeExecutionResult` has no `executableCode`"));
     };
     let mut result = result.clone();
     if !result["outcome"].is_string() {

@@ -1,7 +1,7 @@
 //! Tests of requests and answers that a codec can easily encode or read wrongly.
 
 use kindlm_providers::pricing;
-use kindlm_types::{ActionStatus, Event, ProviderErrorKind as Kind, Usage};
+use kindlm_types::{ActionStatus, Event, MalformedKind, ProviderErrorKind as Kind, Usage};
 use serde_json::{Value, json};
 
 use super::{codec, hi, prompt, raw, response, usual};
@@ -184,6 +184,7 @@ fn an_unreadable_answer_shows_its_beginning() {
     ] {
         let err = usual("openai").decode(&hi(), &raw(200, body)).expect_err("an error");
         assert_eq!((err.kind, err.retryable), (Kind::MalformedResponse, false));
+        assert_eq!(err.malformed, MalformedKind::Unknown);
         assert_eq!(err.message, expected);
     }
     let err = usual("openai").decode(&hi(), &raw(502, "<html>bad gateway")).expect_err("an error");
@@ -403,6 +404,12 @@ fn a_part_that_cannot_be_read_is_an_error() {
         };
         let err = usual(provider).decode(&hi(), &response(200, &body)).expect_err(line);
         assert_eq!(err.kind, Kind::MalformedResponse, "{line}");
+        let malformed = match expected {
+            it if it.contains("has a part of the type") => MalformedKind::Unsupported,
+            it if it.contains("toolCallsPath") => MalformedKind::Unknown,
+            _ => MalformedKind::Faulty,
+        };
+        assert_eq!(err.malformed, malformed, "{line}");
         assert!(err.message.starts_with(expected.trim()), "{line}: {}", err.message);
     }
 }
