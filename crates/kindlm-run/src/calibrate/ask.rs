@@ -97,15 +97,10 @@ pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
             None => continue,
         };
         all.push(
-            rule_id(result).map_or_else(|| verdict.to_owned(), |id| format!("{id}: {verdict}")),
+            result.rule_id().map_or_else(|| verdict.to_owned(), |id| format!("{id}: {verdict}")),
         );
     }
     (!all.is_empty()).then(|| all.join(", "))
-}
-
-/// Returns the id of the rule that a result is about, if the check is a set of rules.
-fn rule_id(result: &AssertionResult) -> Option<&str> {
-    result.metadata.get("id").and_then(Value::as_str)
 }
 
 /// Compiles the checks of every row.
@@ -421,11 +416,11 @@ fn samples(
     results: &[AssertionResult],
 ) -> impl Iterator<Item = Sample> {
     let is_wanted =
-        |it: &&AssertionResult| label.of.is_none() || rule_id(it) == label.of.as_deref();
+        |it: &&AssertionResult| label.of.is_none() || it.rule_id() == label.of.as_deref();
     results.iter().filter(is_wanted).filter_map(move |result| {
         Some(Sample {
             line,
-            about: rule_id(result).map_or_else(|| case.about.clone(), str::to_owned),
+            about: result.rule_id().map_or_else(|| case.about.clone(), str::to_owned),
             human: label.human,
             judge: JudgeOutcome::of(result)?,
             output: case.execution.output.clone(),
@@ -445,8 +440,7 @@ mod tests {
     fn rule(id: &str, verdict: Verdict) -> AssertionResult {
         let mut result = AssertionResult::pass("prompt-assertion", id);
         result.verdict = verdict;
-        result.metadata.insert("id".to_owned(), id.into());
-        result
+        result.with_rule_id(id)
     }
 
     #[test]

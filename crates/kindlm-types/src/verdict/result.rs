@@ -16,6 +16,9 @@ pub const ASSERT_SET: &str = "assert-set";
 /// The id of the result that compares the mean score with the test's threshold.
 pub const AGGREGATE_SCORE: &str = "threshold";
 
+/// The metadata key of the rule that a result is about.
+const RULE_ID: &str = "id";
+
 /// The prefix of the id of a negated check.
 pub const NOT: &str = "not-";
 
@@ -289,6 +292,19 @@ impl AssertionResult {
             }
         }
         self.components.iter_mut().for_each(|it| it.set_checked_text(text));
+    }
+
+    /// Returns the id of the rule that the result is about, if the check is a set of rules.
+    ///
+    /// The id is in the metadata.
+    pub fn rule_id(&self) -> Option<&str> {
+        self.metadata.get(RULE_ID).and_then(Value::as_str)
+    }
+
+    /// Sets the id of the rule that the result is about, in the metadata.
+    #[must_use]
+    pub fn with_rule_id(self, id: &str) -> Self {
+        self.with_metadata(RULE_ID, id)
     }
 
     /// Adds one entry to the metadata.

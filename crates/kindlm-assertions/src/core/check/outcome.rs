@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Score, Verdict};
-use serde_json::Value;
 
 use super::super::judging::Instructions;
 use crate::{Check, Series, Traits};
@@ -113,7 +112,7 @@ impl Check {
         }
         let of_rule = |rule: &&str| {
             // A result without a rule is about the whole check.
-            let is_about = |it: &&AssertionResult| id(it).is_none_or(|id| id == *rule);
+            let is_about = |it: &&AssertionResult| it.rule_id().is_none_or(|id| id == *rule);
             self.outcome((*rule).to_owned(), results.iter().filter(is_about))
         };
         rules.iter().map(of_rule).collect()
@@ -157,15 +156,10 @@ impl Check {
     }
 }
 
-/// Returns the id of the rule that a result is about; `None` if the result is about the whole check.
-fn id(result: &AssertionResult) -> Option<&str> {
-    result.metadata.get("id").and_then(Value::as_str)
-}
-
 #[cfg(test)]
 mod tests {
     use kindlm_types::{Answers, Completeness, Coverage, Execution, NoFiles, Trace};
-    use serde_json::{Map, json};
+    use serde_json::{Map, Value, json};
 
     use super::*;
     use crate::{Evidence, Setup, compile_with};

@@ -279,7 +279,7 @@ impl Assertion for PromptAssertion {
                 }
             };
             results.extend(result.map(|it| {
-                let mut result = it.with_metadata("id", rule.id.as_str());
+                let mut result = it.with_rule_id(&rule.id);
                 result.weight = rule.weight.unwrap_or(result.weight);
                 let judging = result.judging_mut();
                 judging.prompt_digest = Some(digest(&[SYSTEM]));

@@ -1,7 +1,6 @@
 //! `assertions`: the minimum pass rate of single assertions.
 
 use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Verdict, prompt_assertion_id};
-use serde_json::Value;
 
 use super::named::{self, Counts, PerName, Subject};
 use super::{Meta, Options, Registration, Threshold};
@@ -54,10 +53,7 @@ fn count(result: &AssertionResult, name: &str, counts: &mut Counts) {
 }
 
 fn is_named(result: &AssertionResult, name: &str) -> bool {
-    // The aggregate score is not a check, and the judge was not asked about unknown rules.
-    let is_unknown = result.metadata.get("unknown") == Some(&Value::Bool(true));
     let is_rule = || result.assertion == PROMPT_ASSERTION && prompt_assertion_id(result) == name;
-    result.is_check()
-        && !is_unknown
-        && (result.written_id() == name || result.label == name || is_rule())
+    // The aggregate score is not a check.
+    result.is_check() && (result.written_id() == name || result.label == name || is_rule())
 }

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::{AssertionResult, MeasuredRate, RateSum, Verdict};
 
 /// The id of the assertion that judges the rules of a prompt. Each rule has its own result.
@@ -145,18 +143,16 @@ impl Breakdown {
 /// Collects the results of prompt assertions with their ids, including results inside sets.
 fn collect<'a>(result: &'a AssertionResult, rules: &mut Vec<(&'a str, &'a AssertionResult)>) {
     result.parts().iter().for_each(|it| collect(it, rules));
-    // Skip verdicts on ids that the judge was not asked about.
-    let is_unknown = result.metadata.get("unknown") == Some(&Value::Bool(true));
-    if result.assertion == PROMPT_ASSERTION && !is_unknown {
+    if result.assertion == PROMPT_ASSERTION {
         rules.push((prompt_assertion_id(result), result));
     }
 }
 
-/// Returns the id in the metadata of a prompt assertion's result, or else the label of the result.
+/// Returns the rule's id of a prompt assertion's result, or else the label of the result.
 ///
 /// The label alone does not identify the assertion, because the user may define the label.
 pub fn prompt_assertion_id(result: &AssertionResult) -> &str {
-    result.metadata.get("id").and_then(Value::as_str).unwrap_or(&result.label)
+    result.rule_id().unwrap_or(&result.label)
 }
 
 impl Entry {
@@ -262,10 +258,9 @@ mod tests {
             ..AssertionResult::pass(crate::ASSERT_SET, "set")
         };
         let labelled = AssertionResult { label: "mine".to_owned(), ..pass("a") };
-        let unknown = errored("made up").with_metadata("unknown", true);
         let other = AssertionResult::fail("judge", "Judge: a", CODE, "low");
         let skipped = AssertionResult::skipped(PROMPT_ASSERTION, "c", "does not apply");
-        let first = [labelled.with_metadata("id", "a"), set, unknown, other, skipped];
+        let first = [labelled.with_rule_id("a"), set, other, skipped];
         breakdown.observe(0, None, ("one", "m"), &first);
         // Two failing repeats of one case are one failing case.
         breakdown.observe(
