@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use kindlm_types::{
-    AssertionResult, CaseResult, CheckCounts, Class, Cost, ExecutionError, ExecutionResult,
-    Outcome, ScoreSummary, Severity, Verdict,
+    AssertionResult, CaseResult, CheckCounts, Class, ExecutionError, ExecutionResult, Outcome,
+    ScoreSummary, Severity, Verdict,
 };
 
 use crate::checks::{Check, checks};
@@ -51,26 +51,8 @@ pub fn aggregate(
     executions.sort_by_key(|it| it.execution.repeat);
     let first = executions.first().ok_or(AggregateError::Empty)?;
     let mut case = CaseResult {
-        case: first.execution.case.clone(),
-        model: first.execution.model.clone(),
         tags,
-        digest: None,
-        task_digest: None,
-        cluster: None,
-        plan_index: None,
-        source: None,
-        outcome: Outcome::Skipped,
-        pass_rate: 0.0,
-        repeats: 0,
-        errored_repeats: 0,
-        scores: Vec::new(),
-        failure_codes: Vec::new(),
-        checks: CheckCounts::default(),
-        latency_avg_ms: None,
-        cost: Cost::default(),
-        total_tokens: 0,
-        early_end: None,
-        executions: Vec::new(),
+        ..CaseResult::new(&first.execution.case, &first.execution.model, Outcome::Skipped)
     };
     let mut tally = Tally::default();
     // An execution without an applicable check was carried out, so it has a cost and a latency.

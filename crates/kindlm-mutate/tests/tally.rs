@@ -3,7 +3,7 @@
 use kindlm_mutate::{Operator, Tally, Verdict, find};
 use kindlm_types::{
     AssertionResult, Execution, ExecutionError, ExecutionResult, FailureCode, Outcome, Score,
-    Severity, Usage,
+    Severity,
 };
 use kindlm_wire::mutation::{MutantCounts, MutationReport};
 
@@ -22,15 +22,9 @@ fn errored(label: &str) -> AssertionResult {
 }
 
 fn judged(results: Vec<AssertionResult>, threshold: Option<f64>) -> ExecutionResult {
-    ExecutionResult {
-        execution: Execution { output: "mutant".to_owned(), ..Execution::default() },
-        outcome: Outcome::concluded(threshold, &results, false),
-        results,
-        error: None,
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
-    }
+    let execution = Execution { output: "mutant".to_owned(), ..Execution::default() };
+    let outcome = Outcome::concluded(threshold, &results, false);
+    ExecutionResult { outcome, ..ExecutionResult::new(execution, results) }
 }
 
 fn not_run() -> ExecutionResult {

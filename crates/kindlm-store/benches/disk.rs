@@ -11,7 +11,7 @@ use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedC
 use kindlm_store::responses::{Mode, Recorded, Responses};
 use kindlm_types::{
     AssertionResult, AttemptBudget, BoxFuture, Embedding, Execution, ExecutionResult, Message,
-    Models, Outcome, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
+    Models, Prompt, ProviderError, Reply, Role, Spend, Unlimited, Usage,
 };
 
 fn main() {
@@ -40,27 +40,20 @@ fn row(what: &str, times: u32, work: impl FnOnce()) {
 /// Returns a result with three checks and an output of 144 words, about 2 KiB as a line.
 fn result(index: u32) -> ExecutionResult {
     let labels = ["Output does not contain: sorry", "PII scan", "Keyword deny list"];
-    ExecutionResult {
-        execution: Execution {
-            case: format!("case number {index}"),
-            model: "gpt-4o".to_owned(),
-            input: vec![
-                Message::new(Role::System, "You are helpful."),
-                Message::new(Role::User, "Say hello."),
-            ],
-            output: "Your order is on its way. ".repeat(24),
-            requests: 1,
-            latency_ms: Some(812.345),
-            spend: Spend { cost_usd: Some(0.0031), ..Spend::default() },
-            ..Execution::default()
-        },
-        results: labels.map(|it| AssertionResult::pass("output", it)).into(),
-        outcome: Outcome::Passed,
-        error: None,
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
-    }
+    let execution = Execution {
+        case: format!("case number {index}"),
+        model: "gpt-4o".to_owned(),
+        input: vec![
+            Message::new(Role::System, "You are helpful."),
+            Message::new(Role::User, "Say hello."),
+        ],
+        output: "Your order is on its way. ".repeat(24),
+        requests: 1,
+        latency_ms: Some(812.345),
+        spend: Spend { cost_usd: Some(0.0031), ..Spend::default() },
+        ..Execution::default()
+    };
+    ExecutionResult::new(execution, labels.map(|it| AssertionResult::pass("output", it)).into())
 }
 
 fn journal(scratch: &Path) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use kindlm_types::{
     Channel, CommandSpec, Completeness, Execution, ExecutionError, ExecutionResult, OpenWorkspace,
-    Outcome, Spend, Transcript, Usage, UsageSum, Written, ecma,
+    Outcome, Spend, Transcript, UsageSum, Written, ecma,
 };
 use serde_json::{Map, Value};
 
@@ -335,13 +335,9 @@ fn begun_of(
 /// Returns the errored result of an execution that could not be carried out.
 pub(crate) fn errored(execution: Execution, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
-        execution,
-        results: Vec::new(),
         outcome: Outcome::Errored,
         error: Some(error),
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
+        ..ExecutionResult::new(execution, Vec::new())
     }
 }
 

@@ -29,29 +29,22 @@ fn execution(run: &Value) -> ExecutionResult {
     let results: Vec<AssertionResult> =
         run["assertions"].as_array().unwrap().iter().map(result).collect();
     let tokens = |key: &str| run["tokenUsage"][key].as_u64().unwrap();
-    ExecutionResult {
-        execution: Execution {
-            case: text(&run["testCaseName"]),
-            model: text(&run["modelId"]),
-            repeat: u32::try_from(run["runIndex"].as_u64().unwrap()).unwrap(),
-            output: text(&run["outputText"]),
-            latency_ms: run["latencyMs"].as_f64(),
-            usage: Usage {
-                input_tokens: tokens("inputTokens"),
-                output_tokens: tokens("outputTokens"),
-                total_tokens: tokens("totalTokens"),
-                ..Usage::default()
-            },
-            spend: Spend { cost_usd: run["costEstimateUsd"].as_f64(), ..Spend::default() },
-            ..Execution::default()
+    let execution = Execution {
+        case: text(&run["testCaseName"]),
+        model: text(&run["modelId"]),
+        repeat: u32::try_from(run["runIndex"].as_u64().unwrap()).unwrap(),
+        output: text(&run["outputText"]),
+        latency_ms: run["latencyMs"].as_f64(),
+        usage: Usage {
+            input_tokens: tokens("inputTokens"),
+            output_tokens: tokens("outputTokens"),
+            total_tokens: tokens("totalTokens"),
+            ..Usage::default()
         },
-        outcome: Outcome::of(&results),
-        results,
-        error: None,
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
-    }
+        spend: Spend { cost_usd: run["costEstimateUsd"].as_f64(), ..Spend::default() },
+        ..Execution::default()
+    };
+    ExecutionResult::new(execution, results)
 }
 
 fn text(value: &Value) -> String {
@@ -112,19 +105,16 @@ fn compare(case: &CaseResult, expect: &Value) -> Result<(), String> {
 
 /// Builds an execution with this outcome and fixed latency and cost.
 fn ended(outcome: Outcome) -> ExecutionResult {
+    let execution = Execution {
+        latency_ms: Some(10.0),
+        spend: Spend { cost_usd: Some(1.0), ..Spend::default() },
+        ..Execution::default()
+    };
     ExecutionResult {
-        execution: Execution {
-            latency_ms: Some(10.0),
-            spend: Spend { cost_usd: Some(1.0), ..Spend::default() },
-            ..Execution::default()
-        },
-        results: Vec::new(),
         outcome,
         error: (outcome == Outcome::Skipped)
             .then(|| ExecutionError::NotRun { reason: "stopped".to_owned() }),
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
+        ..ExecutionResult::new(execution, Vec::new())
     }
 }
 

@@ -9,7 +9,7 @@ use kindlm_testing::examples;
 use kindlm_types::{
     AssertionResult, CaseResult, CheckCounts, Class, Cost, Execution, ExecutionError,
     ExecutionResult, FailureCode, GateOutcome, GateResult, NOT, Outcome, PROMPT_ASSERTION,
-    ProviderErrorKind, Score, ScoreSummary, Usage,
+    ProviderErrorKind, Score, ScoreSummary,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -201,19 +201,10 @@ impl Written {
         let errored = ExecutionResult { outcome: Outcome::Errored, ..execution(None, 0.0) };
         executions.extend(vec![errored; self.errored]);
         CaseResult {
-            case: self.case,
-            model: self.model,
             tags: self.tags,
-            digest: None,
-            task_digest: None,
             cluster: self.cluster,
-            plan_index: None,
-            source: None,
-            outcome: self.outcome,
             pass_rate: if self.outcome.held() { 1.0 } else { 0.0 },
             repeats: 1,
-            early_end: None,
-            errored_repeats: 0,
             scores: scores.collect(),
             failure_codes: self.codes,
             checks: CheckCounts {
@@ -226,6 +217,7 @@ impl Written {
             cost: Cost { known_usd: self.cost_usd, unknown: self.unknown_costs },
             total_tokens: self.total_tokens,
             executions,
+            ..CaseResult::new(self.case, self.model, self.outcome)
         }
     }
 }
@@ -272,13 +264,10 @@ fn metrics(written: &indexmap::IndexMap<String, Vec<f64>>) -> Vec<AssertionResul
 
 fn execution(error: Option<ExecutionError>, judge_cost_usd: f64) -> ExecutionResult {
     ExecutionResult {
-        execution: Execution::default(),
-        results: Vec::new(),
         outcome: if error.is_some() { Outcome::Errored } else { Outcome::Passed },
         error,
         judge_cost_usd: Some(judge_cost_usd),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
+        ..ExecutionResult::new(Execution::default(), Vec::new())
     }
 }
 

@@ -3,21 +3,13 @@
 use kindlm_engine::{aggregate, evaluate_gates, gates};
 use kindlm_types::{
     ASSERT_SET, AssertionResult, CaseResult, Class, Execution, ExecutionResult, FailureCode,
-    GateOutcome, Outcome, Score, SetRule, Severity, Usage, Verdict,
+    GateOutcome, Outcome, Score, SetRule, Severity, Verdict,
 };
 use serde_json::json;
 
 fn case(result: AssertionResult) -> CaseResult {
     let results = vec![result];
-    let repeat = ExecutionResult {
-        execution: Execution::default(),
-        outcome: Outcome::of(&results),
-        results,
-        error: None,
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
-    };
+    let repeat = ExecutionResult::new(Execution::default(), results);
     aggregate(vec![repeat], 1.0, Vec::new()).unwrap()
 }
 

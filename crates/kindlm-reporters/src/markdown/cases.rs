@@ -302,9 +302,7 @@ fn tool_calls(calls: &[ToolCall]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_types::{
-        CaseResult, CheckCounts, Cost, EarlyEnd, Execution, ExecutionResult, FailureCode, Usage,
-    };
+    use kindlm_types::{CaseResult, EarlyEnd, Execution, ExecutionResult, FailureCode};
 
     use super::*;
 
@@ -316,35 +314,14 @@ mod tests {
         };
         let results: Vec<AssertionResult> = (0..findings).map(fail).collect();
         let execution = ExecutionResult {
-            execution: Execution::default(),
-            outcome: Outcome::of(&results),
-            results,
-            error: None,
             judge_cost_usd: None,
-            judge_usage: Usage::default(),
-            judge_spending: Vec::new(),
+            ..ExecutionResult::new(Execution::default(), results)
         };
         CaseResult {
-            case: "c".to_owned(),
-            model: "m".to_owned(),
-            tags: Vec::new(),
-            digest: None,
-            task_digest: None,
-            cluster: None,
-            plan_index: None,
-            source: None,
-            outcome: Outcome::Failed,
-            pass_rate: 0.0,
             repeats: 1,
-            errored_repeats: 0,
-            scores: Vec::new(),
-            failure_codes: Vec::new(),
-            checks: CheckCounts::default(),
-            latency_avg_ms: None,
-            cost: Cost::default(),
-            total_tokens: 0,
             early_end: Some(EarlyEnd { max: 5, test: None, decision: None }),
             executions: vec![execution],
+            ..CaseResult::new("c", "m", Outcome::Failed)
         }
     }
 

@@ -19,7 +19,7 @@
 //! ```
 //! use kindlm_store::Digest;
 //! use kindlm_store::journal::{Durability, Header, Journal, JournalWriter, PlannedCase};
-//! use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
+//! use kindlm_types::{Execution, ExecutionResult};
 //!
 //! let scratch = tempfile::tempdir()?;
 //! let folder = scratch.path().join(".kindlm/runs/20261120-140912-001-7f3a");
@@ -32,15 +32,9 @@
 //!     ..PlannedCase::new("finds the order", "gpt", 2)
 //! });
 //!
-//! let result = ExecutionResult {
-//!     execution: Execution { case: "finds the order".into(), model: "gpt".into(), ..Execution::default() },
-//!     results: Vec::new(),
-//!     outcome: Outcome::Passed,
-//!     error: None,
-//!     judge_cost_usd: Some(0.0),
-//!     judge_usage: Usage::default(),
-//!     judge_spending: Vec::new(),
-//! };
+//! let execution =
+//!     Execution { case: "finds the order".into(), model: "gpt".into(), ..Execution::default() };
+//! let result = ExecutionResult::new(execution, Vec::new());
 //! let writer = JournalWriter::create(&folder, &header, Durability::Flush)?;
 //! writer.append(&result)?;
 //! drop(writer); // Or the process is killed.

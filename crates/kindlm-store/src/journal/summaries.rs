@@ -136,36 +136,21 @@ impl CaseSummaries {
 
 #[cfg(test)]
 mod tests {
-    use kindlm_types::{
-        CheckCounts, Class, Cost, Execution, ExecutionResult, Outcome, ScoreSummary, Usage,
-    };
+    use kindlm_types::{Class, Execution, ExecutionResult, Outcome, ScoreSummary};
     use kindlm_wire::v1;
 
     use super::*;
 
     fn case(name: &str, repeats: u32) -> CaseResult {
-        let execution = |repeat| ExecutionResult {
-            execution: Execution { case: name.to_owned(), repeat, ..Execution::default() },
-            results: Vec::new(),
-            outcome: Outcome::Passed,
-            error: None,
-            judge_cost_usd: None,
-            judge_usage: Usage::default(),
-            judge_spending: Vec::new(),
+        let execution = |repeat| {
+            let execution = Execution { case: name.to_owned(), repeat, ..Execution::default() };
+            ExecutionResult { judge_cost_usd: None, ..ExecutionResult::new(execution, Vec::new()) }
         };
         CaseResult {
-            case: name.to_owned(),
-            model: "m \"ö\"".to_owned(),
             tags: vec!["a".to_owned()],
             digest: Some("0f".to_owned()),
-            task_digest: None,
-            cluster: None,
-            plan_index: None,
-            source: None,
-            outcome: Outcome::Passed,
             pass_rate: 1.0,
             repeats,
-            errored_repeats: 0,
             scores: vec![ScoreSummary {
                 assertion: "contains".to_owned(),
                 label: "Contains: \"ö\"".to_owned(),
@@ -176,13 +161,10 @@ mod tests {
                 max: 0.5,
                 count: 1,
             }],
-            failure_codes: Vec::new(),
-            checks: CheckCounts::default(),
             latency_avg_ms: Some(0.1),
-            cost: Cost::default(),
             total_tokens: 3,
-            early_end: None,
             executions: (0..repeats).map(execution).collect(),
+            ..CaseResult::new(name, "m \"ö\"", Outcome::Passed)
         }
     }
 

@@ -336,24 +336,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use kindlm_types::{Execution, Outcome, Usage};
+    use kindlm_types::Execution;
 
     use super::*;
 
     fn result(case: &str) -> ExecutionResult {
-        ExecutionResult {
-            execution: Execution {
-                case: case.to_owned(),
-                model: "m".to_owned(),
-                ..Execution::default()
-            },
-            results: Vec::new(),
-            outcome: Outcome::Passed,
-            error: None,
-            judge_cost_usd: None,
-            judge_usage: Usage::default(),
-            judge_spending: Vec::new(),
-        }
+        let execution =
+            Execution { case: case.to_owned(), model: "m".to_owned(), ..Execution::default() };
+        ExecutionResult { judge_cost_usd: None, ..ExecutionResult::new(execution, Vec::new()) }
     }
 
     fn header() -> Header<'static> {

@@ -75,14 +75,9 @@ fn a_damaged_file_is_an_error_with_advice() {
 
 #[test]
 fn the_first_executed_repeat_gives_the_stored_output() {
-    let execution = |output: &str, error| ExecutionResult {
-        execution: Execution { output: output.into(), ..Execution::default() },
-        results: Vec::new(),
-        outcome: Outcome::Passed,
-        error,
-        judge_cost_usd: None,
-        judge_usage: kindlm_types::Usage::default(),
-        judge_spending: Vec::new(),
+    let execution = |output: &str, error| {
+        let execution = Execution { output: output.into(), ..Execution::default() };
+        ExecutionResult { error, ..ExecutionResult::new(execution, Vec::new()) }
     };
     let lost = Some(kindlm_types::ExecutionError::NotRun { reason: "stopped".into() });
     let mut report = Report::default();
@@ -107,28 +102,7 @@ fn an_entry_keeps_the_maximum_of_early_repeats() {
 }
 
 fn case(name: &str, model: &str) -> CaseResult {
-    CaseResult {
-        case: name.to_owned(),
-        model: model.to_owned(),
-        tags: Vec::new(),
-        digest: None,
-        task_digest: None,
-        cluster: None,
-        plan_index: None,
-        source: None,
-        outcome: Outcome::Passed,
-        pass_rate: 1.0,
-        repeats: 1,
-        errored_repeats: 0,
-        scores: Vec::new(),
-        failure_codes: Vec::new(),
-        checks: kindlm_types::CheckCounts::default(),
-        latency_avg_ms: None,
-        cost: Cost::default(),
-        total_tokens: 0,
-        early_end: None,
-        executions: Vec::new(),
-    }
+    CaseResult { pass_rate: 1.0, repeats: 1, ..CaseResult::new(name, model, Outcome::Passed) }
 }
 
 fn repeated(case: &str, passed: u64, judged: u64) -> Entry {
@@ -443,15 +417,7 @@ fn names_other_causes_of_changed_results() {
         }
         set.set = Some(kindlm_types::SetRule { checks: 1, ..Default::default() });
         set.components = vec![judged];
-        executed.executions = vec![ExecutionResult {
-            execution: Execution::default(),
-            results: vec![set],
-            outcome: Outcome::Passed,
-            error: None,
-            judge_cost_usd: None,
-            judge_usage: kindlm_types::Usage::default(),
-            judge_spending: Vec::new(),
-        }];
+        executed.executions = vec![ExecutionResult::new(Execution::default(), vec![set])];
         report.cases.push(executed);
         Baseline::of(&report).unwrap()
     };
@@ -637,15 +603,7 @@ fn aggregated(runs: &[Value]) -> CaseResult {
             ..Execution::default()
         };
         result.cost.add(&execution);
-        result.executions.push(ExecutionResult {
-            execution,
-            results: Vec::new(),
-            outcome: Outcome::Passed,
-            error: None,
-            judge_cost_usd: None,
-            judge_usage: kindlm_types::Usage::default(),
-            judge_spending: Vec::new(),
-        });
+        result.executions.push(ExecutionResult::new(execution, Vec::new()));
     }
     let count = u32::try_from(runs.len()).unwrap();
     result.repeats = count;

@@ -9,7 +9,7 @@ use kindlm_store::journal::{
 };
 use kindlm_store::{Digest, Runs};
 use kindlm_testing::sample_report;
-use kindlm_types::{ExecutionError, ExecutionResult, Outcome, Usage};
+use kindlm_types::{ExecutionError, ExecutionResult, Outcome};
 use kindlm_wire::v1;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -26,21 +26,14 @@ fn header() -> Header<'static> {
 }
 
 fn result(case: &str, repeat: u32, outcome: Outcome) -> ExecutionResult {
-    ExecutionResult {
-        execution: kindlm_types::Execution {
-            case: case.to_owned(),
-            model: "gpt".to_owned(),
-            repeat,
-            output: "It is on its way.\nAnything else?".to_owned(),
-            ..kindlm_types::Execution::default()
-        },
-        results: Vec::new(),
-        outcome,
-        error: None,
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
-    }
+    let execution = kindlm_types::Execution {
+        case: case.to_owned(),
+        model: "gpt".to_owned(),
+        repeat,
+        output: "It is on its way.\nAnything else?".to_owned(),
+        ..kindlm_types::Execution::default()
+    };
+    ExecutionResult { outcome, ..ExecutionResult::new(execution, Vec::new()) }
 }
 
 fn begun(folder: &TempDir) -> JournalWriter {

@@ -5,28 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use kindlm_store::journal::{Durability, Header, Journal, JournalError, JournalWriter};
-use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
+use kindlm_types::{Execution, ExecutionResult};
 
 const FOLDER: &str = "KINDLM_TEST_FOLDER";
 
 /// Returns a result whose line has several pages of memory, so that the process can be killed between the writes of two
 /// pages.
 fn result(repeat: u32) -> ExecutionResult {
-    ExecutionResult {
-        execution: Execution {
-            case: "a".to_owned(),
-            model: "m".to_owned(),
-            repeat,
-            output: "It is on its way. ".repeat(4_000),
-            ..Execution::default()
-        },
-        results: Vec::new(),
-        outcome: Outcome::Passed,
-        error: None,
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
-    }
+    let execution = Execution {
+        case: "a".to_owned(),
+        model: "m".to_owned(),
+        repeat,
+        output: "It is on its way. ".repeat(4_000),
+        ..Execution::default()
+    };
+    ExecutionResult::new(execution, Vec::new())
 }
 
 fn begin_or_resume(folder: &Path) -> Result<(JournalWriter, u32), JournalError> {

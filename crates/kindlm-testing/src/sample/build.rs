@@ -48,7 +48,6 @@ fn spending(answers: u64) -> JudgeSpending {
 pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> ExecutionResult {
     let judges = results.iter().filter(|it| it.class == Class::Probabilistic).count() as u64;
     ExecutionResult {
-        outcome: Outcome::of(&results),
         judge_cost_usd: Some(if judges > 0 { 0.000_4 } else { 0.0 }),
         judge_usage: Usage {
             input_tokens: 300 * judges,
@@ -57,22 +56,16 @@ pub(super) fn judged(execution: Execution, results: Vec<AssertionResult>) -> Exe
             ..Usage::default()
         },
         judge_spending: if judges > 0 { vec![spending(judges)] } else { Vec::new() },
-        execution,
-        results,
-        error: None,
+        ..ExecutionResult::new(execution, results)
     }
 }
 
 /// Returns an execution that ended with an error.
 pub(super) fn stopped(outcome: Outcome, error: ExecutionError) -> ExecutionResult {
     ExecutionResult {
-        execution: Execution::default(),
-        results: Vec::new(),
         outcome,
         error: Some(error),
-        judge_cost_usd: Some(0.0),
-        judge_usage: Usage::default(),
-        judge_spending: Vec::new(),
+        ..ExecutionResult::new(Execution::default(), Vec::new())
     }
 }
 
@@ -100,16 +93,9 @@ pub(super) fn case(
         .filter(|it| !it.execution.spend.cached)
         .filter_map(|it| it.execution.latency_ms)
         .collect();
+    let outcome = executions.iter().map(|it| it.outcome).max().unwrap_or(Outcome::Passed);
     CaseResult {
-        case: name.to_owned(),
-        model: model.to_owned(),
         tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
-        digest: None,
-        task_digest: None,
-        cluster: None,
-        plan_index: None,
-        source: None,
-        outcome: executions.iter().map(|it| it.outcome).max().unwrap_or(Outcome::Passed),
         pass_rate: if judged == 0 { 0.0 } else { held as f64 / judged as f64 },
         repeats: u32::try_from(executed.count()).unwrap_or(u32::MAX),
         errored_repeats: u32::try_from(count(Outcome::Errored)).unwrap_or(u32::MAX),
@@ -120,8 +106,8 @@ pub(super) fn case(
             .then(|| latencies.iter().sum::<f64>() / latencies.len() as f64),
         cost,
         total_tokens: executions.iter().map(|it| it.execution.usage.total_tokens).sum(),
-        early_end: None,
         executions,
+        ..CaseResult::new(name, model, outcome)
     }
 }
 

@@ -422,6 +422,19 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
+    /// Creates a result with the outcome of these checks. No model has judged them, so judging cost nothing.
+    pub fn new(execution: Execution, results: Vec<AssertionResult>) -> Self {
+        Self {
+            execution,
+            outcome: Outcome::of(&results),
+            results,
+            error: None,
+            judge_cost_usd: Some(0.0),
+            judge_usage: Usage::default(),
+            judge_spending: Vec::new(),
+        }
+    }
+
     /// Returns true if the run stopped before a request of the execution was answered or a check was evaluated.
     ///
     /// False for all other errors.

@@ -141,6 +141,32 @@ pub struct CaseResult {
 }
 
 impl CaseResult {
+    /// Creates a result without repeats, scores and costs.
+    pub fn new(case: impl Into<String>, model: impl Into<String>, outcome: Outcome) -> Self {
+        Self {
+            case: case.into(),
+            model: model.into(),
+            tags: Vec::new(),
+            digest: None,
+            task_digest: None,
+            cluster: None,
+            plan_index: None,
+            source: None,
+            outcome,
+            pass_rate: 0.0,
+            repeats: 0,
+            errored_repeats: 0,
+            scores: Vec::new(),
+            failure_codes: Vec::new(),
+            checks: CheckCounts::default(),
+            latency_avg_ms: None,
+            cost: Cost::default(),
+            total_tokens: 0,
+            early_end: None,
+            executions: Vec::new(),
+        }
+    }
+
     /// Returns true if the outcome is `passed` or `scored`.
     pub fn passed(&self) -> bool {
         self.outcome.held()

@@ -377,7 +377,7 @@ fn two(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kindlm_types::{Execution, ExecutionResult, Outcome, Usage};
+    use kindlm_types::{Execution, ExecutionResult, Outcome};
     use serde_json::json;
 
     fn case(judged: &[(&str, &str)]) -> CaseResult {
@@ -390,34 +390,14 @@ mod tests {
             })
             .collect();
         CaseResult {
-            case: "a".to_owned(),
-            model: "m".to_owned(),
-            tags: Vec::new(),
-            digest: None,
-            task_digest: None,
-            cluster: None,
-            plan_index: None,
-            source: None,
-            outcome: Outcome::Passed,
             pass_rate: 1.0,
             repeats: 1,
-            errored_repeats: 0,
-            scores: Vec::new(),
-            failure_codes: Vec::new(),
-            checks: kindlm_types::CheckCounts::default(),
-            latency_avg_ms: None,
-            cost: kindlm_types::Cost::default(),
-            total_tokens: 0,
-            early_end: None,
             executions: vec![ExecutionResult {
-                execution: Execution::default(),
                 outcome: Outcome::Passed,
-                results,
-                error: None,
                 judge_cost_usd: None,
-                judge_usage: Usage::default(),
-                judge_spending: Vec::new(),
+                ..ExecutionResult::new(Execution::default(), results)
             }],
+            ..CaseResult::new("a", "m", Outcome::Passed)
         }
     }
 

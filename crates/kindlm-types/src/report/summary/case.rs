@@ -257,44 +257,22 @@ fn is_same_check(a: &AssertionResult, b: &AssertionResult) -> bool {
 mod tests {
     use super::*;
     use crate::AGGREGATE_SCORE;
-    use crate::{Execution, FailureCode, Usage};
+    use crate::{Execution, FailureCode};
 
     const CODE: FailureCode = FailureCode::new("KEYWORD_MISSING");
 
     fn repeat(index: u32, results: Vec<AssertionResult>) -> ExecutionResult {
-        ExecutionResult {
-            execution: Execution { repeat: index, ..Execution::default() },
-            outcome: Outcome::of(&results),
-            results,
-            error: None,
-            judge_cost_usd: Some(0.0),
-            judge_usage: Usage::default(),
-            judge_spending: Vec::new(),
-        }
+        ExecutionResult::new(Execution { repeat: index, ..Execution::default() }, results)
     }
 
     fn case(executions: Vec<ExecutionResult>) -> CaseResult {
         CaseResult {
-            case: "greets".to_owned(),
-            model: "a".to_owned(),
             tags: vec!["tone".to_owned(), "tone".to_owned()],
-            digest: None,
-            task_digest: None,
-            cluster: None,
-            plan_index: None,
-            source: None,
-            outcome: Outcome::Failed,
             pass_rate: 0.5,
             repeats: 2,
-            errored_repeats: 0,
-            scores: Vec::new(),
             failure_codes: vec![CODE],
-            checks: crate::CheckCounts::default(),
-            latency_avg_ms: None,
-            cost: crate::Cost::default(),
-            total_tokens: 0,
-            early_end: None,
             executions,
+            ..CaseResult::new("greets", "a", Outcome::Failed)
         }
     }
 

@@ -479,30 +479,13 @@ fn distinct(tags: &[String]) -> impl Iterator<Item = &str> {
 pub(super) mod tests {
     use super::*;
     use crate::report::summary::causes::MOST;
-    use crate::{AssertionResult, CheckCounts, Cost, Report, Severity};
+    use crate::{AssertionResult, Cost, Report, Severity};
 
     pub(in crate::report::summary) fn case(model: &str, outcome: Outcome) -> CaseResult {
         CaseResult {
-            case: "greets".to_owned(),
-            model: model.to_owned(),
-            tags: Vec::new(),
-            digest: None,
-            task_digest: None,
-            cluster: None,
-            plan_index: None,
-            source: None,
-            outcome,
             pass_rate: 0.5,
             repeats: 2,
-            errored_repeats: 0,
-            scores: Vec::new(),
-            failure_codes: Vec::new(),
-            checks: CheckCounts::default(),
-            latency_avg_ms: None,
-            cost: Cost::default(),
-            total_tokens: 0,
-            early_end: None,
-            executions: Vec::new(),
+            ..CaseResult::new("greets", model, outcome)
         }
     }
 
@@ -513,13 +496,8 @@ pub(super) mod tests {
         };
         let results = vec![fail("shared"), fail(&"x".repeat(at + 1))];
         let execution = ExecutionResult {
-            execution: crate::Execution::default(),
-            outcome: Outcome::of(&results),
-            results,
-            error: None,
             judge_cost_usd: None,
-            judge_usage: crate::Usage::default(),
-            judge_spending: Vec::new(),
+            ..ExecutionResult::new(crate::Execution::default(), results)
         };
         CaseResult { executions: vec![execution], ..case("a", Outcome::Failed) }
     }
