@@ -20,6 +20,7 @@ pub const IS_BUILT: bool = cfg!(feature = "typst");
 
 /// A typeset PDF with its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Pdf {
     /// The bytes of the file. The same source gives the same bytes.
     pub bytes: Vec<u8>,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 /// The reason why a text that looks like a chat cannot be read, and the advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnreadableChat {
     /// The reason, as a lower-case fragment.
     pub why: String,

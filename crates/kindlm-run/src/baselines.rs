@@ -24,6 +24,7 @@ pub struct Insist {
 
 /// A baseline that was stored.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct SetBaseline {
     /// The baseline, as written to its file.
     pub baseline: Baseline,

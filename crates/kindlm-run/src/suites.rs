@@ -58,7 +58,7 @@ impl SuiteKey {
             ))
             .with_help(format!("see what is wrong with `kindlm validate -c {}`", place.name)));
         };
-        let SuiteNames { project, suite: name } = names;
+        let SuiteNames { project, suite: name, .. } = names;
         let info = SuiteInfo {
             project,
             name,

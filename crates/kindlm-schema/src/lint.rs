@@ -7,6 +7,7 @@ use crate::{Schema, formats, walk};
 
 /// A part of a schema that has no effect and is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Lint {
     /// The JSON pointer into the schema.
     pub pointer: String,

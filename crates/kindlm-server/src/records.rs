@@ -154,7 +154,8 @@ pub(crate) async fn evaluate_watched(
         let cost = Cost::Pending(pending);
         return Err(Unevaluated { id, problem: too_slow(), cost });
     };
-    let service::Evaluated { evaluation, outcomes, cost } = done.map_err(|err| refused(err, id))?;
+    let done = done.map_err(|err| refused(err, id))?;
+    let service::Evaluated { evaluation, outcomes, cost, .. } = done;
     if let Some(set) = set.as_ref().filter(|it| !it.has_verdict)
         && let Err(err) = app.store.note_verdict(&set.name, set.version).await
     {

@@ -49,7 +49,7 @@ pub(crate) async fn run(store: &Store, command: &TokenCommand) -> Result<String,
     }
 }
 
-fn line(Token { id, name, scopes, created_at, revoked_at }: &Token) -> String {
+fn line(Token { id, name, scopes, created_at, revoked_at, .. }: &Token) -> String {
     let scopes: Vec<&str> = scopes.iter().map(|it| it.name()).collect();
     let scopes = scopes.join(",");
     let state =

@@ -62,6 +62,7 @@ const DEEPEST: usize = 200;
 
 /// A variable or key without a value that a template uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Missing {
     /// The name as in the template, such as `user.nmae`.
     pub name: String,

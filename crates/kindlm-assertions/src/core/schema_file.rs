@@ -53,7 +53,7 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<P
     let compiled = Schema::compile(schema)
         .map_err(|err| vec![Problem::new(format!("{pointer}{}", err.pointer), err.message)])?;
     let problems: Vec<Problem> = idle(schema)
-        .map(|(Lint { pointer: at, message }, place, help)| {
+        .map(|(Lint { pointer: at, message, .. }, place, help)| {
             let problem = Problem::new(format!("{pointer}{at}"), message).with_help(help);
             Problem { place, ..problem }
         })
@@ -101,7 +101,7 @@ fn read(files: &dyn Files, path: &str) -> Compiled {
     let compiled = Schema::compile(&schema)
         .map_err(|err| fault(format!("`{path}` is not a usable JSON Schema: {err}")))?;
     let faults: Vec<Fault> = idle(&schema)
-        .map(|(Lint { pointer, message }, _, help)| Fault {
+        .map(|(Lint { pointer, message, .. }, _, help)| Fault {
             message: format!("in `{path}`, at `{pointer}`: {message}"),
             help: Some(help),
             outside: false,

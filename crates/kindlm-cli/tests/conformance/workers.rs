@@ -145,7 +145,7 @@ impl Fetch for Http {
     fn fetch(&self, request: FetchRequest) -> BoxFuture<'static, Result<FetchResponse, String>> {
         let transport = Arc::clone(&self.0);
         Box::pin(async move {
-            let FetchRequest { url, method, headers, body, timeout, max_body } = request;
+            let FetchRequest { url, method, headers, body, timeout, max_body, .. } = request;
             let to = (method.as_str(), url.as_str());
             let (status, headers, body) =
                 transport.fetch(to, &headers, body, timeout, max_body).await?;

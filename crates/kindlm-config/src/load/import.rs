@@ -14,6 +14,7 @@ use super::{Loaded, Sources, Translation, compact, load_tree, read_all};
 
 /// The result of a translation from promptfoo.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Imported {
     /// The text of an equivalent `kindlm.yaml`; `None` if there is any error.
     pub yaml: Option<String>,

@@ -4,6 +4,7 @@ use kindlm_source::read;
 
 /// The names that identify the runs of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SuiteNames {
     /// The name of the project.
     pub project: String,

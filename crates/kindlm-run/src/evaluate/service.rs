@@ -120,6 +120,7 @@ enum Job {
 
 /// An evaluated record.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Evaluated {
     /// The outcome of the record, and the results of its checks.
     pub evaluation: Evaluation,

@@ -25,6 +25,7 @@ pub trait Fetch: Send + Sync {
 
 /// An HTTP request of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FetchRequest {
     /// The address, with `http` or `https`.
     pub url: String,

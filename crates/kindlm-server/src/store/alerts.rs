@@ -31,6 +31,7 @@ pub(crate) const AGENT_REMOVED: &str = "agent-removed";
 
 /// An alert: the pass rate of an assertion of an agent has fallen.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StoredAlert {
     /// The id of the alert.
     pub id: String,

@@ -29,6 +29,7 @@ pub struct AttentionFilter {
 
 /// A sample with a failed or errored check, or whose evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AttentionSample {
     /// The id of the sample.
     pub id: String,

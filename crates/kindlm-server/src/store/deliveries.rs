@@ -16,6 +16,7 @@ const LEASE: Duration = Duration::from_mins(1);
 
 /// A message that this process sends.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Delivery {
     /// The id of the message.
     pub id: String,

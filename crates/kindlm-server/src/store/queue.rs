@@ -43,6 +43,7 @@ pub struct NewResult {
 
 /// The number of samples in a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StateCount {
     /// `pending`, `done`, `failed`, `skipped` or `over-budget`.
     pub state: String,

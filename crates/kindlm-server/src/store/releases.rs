@@ -11,6 +11,7 @@ const MOST: i64 = 1_000;
 
 /// The first sample of a version of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Release {
     /// The name of the agent.
     pub agent: String,

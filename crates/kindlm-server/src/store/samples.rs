@@ -41,6 +41,7 @@ pub struct NewSample {
 
 /// The result of storing samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[non_exhaustive]
 pub struct Stored {
     /// The number of samples that were stored.
     pub stored: u64,
@@ -83,6 +84,7 @@ pub struct Sample {
 
 /// A part of the stored samples.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct SamplePage {
     /// The number of all samples that match the filter.
     pub total: i64,
@@ -134,6 +136,7 @@ pub struct NewFeedback {
 
 /// The stored opinion of a user about a sample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct Feedback {
     /// `up` or `down`.
     pub value: String,

@@ -19,6 +19,7 @@ const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// One version of an assertion set.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct SetVersion {
     /// The name of the set.
     pub name: String,
@@ -42,6 +43,7 @@ pub struct SetVersion {
 
 /// A version of a set, without its content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct SetSummary {
     /// The name of the set.
     pub name: String,

@@ -16,6 +16,7 @@ const FILE: &str = "file";
 
 /// One version of the file of a suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct SuiteVersion {
     /// The number, digest, author and time of the version.
     #[serde(flatten)]
@@ -28,6 +29,7 @@ pub struct SuiteVersion {
 
 /// One version of the file of a suite, without its text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct SuiteSummary {
     /// The path of the suite below the folder of suites.
     pub suite: String,

@@ -43,6 +43,7 @@ impl Scope {
 
 /// A stored token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Token {
     /// The id, which is the first part of the token.
     pub id: String,

@@ -9,6 +9,7 @@ use crate::{Check, Series, Traits};
 
 /// The outcome of a check of a record, or of a rule of a `prompt-assertion`.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CheckOutcome {
     /// The name of the check, or the id of the rule. It depends on neither the evidence nor the variables of the record.
     pub name: String,

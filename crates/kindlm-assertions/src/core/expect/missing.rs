@@ -26,7 +26,7 @@ pub(super) fn missing(
 }
 
 fn problem(at: &str, missing: Missing, vars: &Map<String, Value>) -> Problem {
-    let Missing { name, near, is_null } = missing;
+    let Missing { name, near, is_null, .. } = missing;
     let environment = name.strip_prefix("env.").filter(|_| !vars.contains_key("env"));
     let (message, help) = if is_null {
         (

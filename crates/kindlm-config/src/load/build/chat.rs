@@ -21,7 +21,7 @@ impl Builder<'_> {
         let inserted = self.base.media.inserted(vars);
         let Ok(text) = form.fill(&inserted) else { return };
         let (why, help) = match read_chat(&text) {
-            Err(UnreadableChat { why, help }) => (why, help),
+            Err(UnreadableChat { why, help, .. }) => (why, help),
             // The data of a file would be sent, and recorded, as a text.
             Ok(None)
                 if matches!(inserted, Cow::Owned(_))

@@ -142,7 +142,7 @@ impl Builder<'_> {
             let Some(parameters) = tool.get("parameters") else { continue };
             let known = self.tool_schemas.entry(parameters.to_string());
             let faults = known.or_insert_with(|| faults_of_parameters(parameters)).clone();
-            for Lint { pointer, message } in faults {
+            for Lint { pointer, message, .. } in faults {
                 let at = format!("{at}/tools/{index}/parameters{pointer}");
                 let diagnostic = piece.error(Code::INVALID_VALUE, &at, MemberPart::Key, message);
                 self.base.sink.push(diagnostic.into_warning());
