@@ -122,7 +122,7 @@ pub struct CanarySource {
 }
 
 /// The disagreement of a judge with itself, over outputs that it was asked about twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OwnNoise {
     /// The number of outputs with two different verdicts.
@@ -142,6 +142,55 @@ impl OwnNoise {
 }
 
 impl Calibration {
+    /// Creates a calibration with these counts and the statistics of them. All other fields are empty.
+    pub fn new(
+        check: impl Into<String>,
+        calibrated_at: impl Into<String>,
+        counts: Confusion,
+    ) -> Self {
+        Self {
+            check: check.into(),
+            calibrated_at: calibrated_at.into(),
+            kindlm_version: String::new(),
+            prompts: Vec::new(),
+            providers: None,
+            labels: String::new(),
+            labels_digest: String::new(),
+            counts: counts.into(),
+            criteria: Vec::new(),
+            answered: Vec::new(),
+            fingerprints: Vec::new(),
+            errored: 0,
+            base_rate: counts.base_rate().map_or(0.0, Tally::rate),
+            agreement: counts.agreement().map_or(0.0, Tally::rate),
+            kappa: counts.kappa(Confidence::P95).ok().map(|it| it.value),
+            own_noise: None,
+            canaries: BTreeMap::new(),
+            source: None,
+        }
+    }
+
+    /// Creates a watch of this calibration, without verdicts and without evidence of a change.
+    pub fn new_watch(&self, watched_at: impl Into<String>) -> Watch {
+        Watch {
+            watched_at: watched_at.into(),
+            check: self.check.clone(),
+            prompts: self.prompts.clone(),
+            calibrated_at: self.calibrated_at.clone(),
+            different: 0,
+            asked: 0,
+            errored: 0,
+            evidence: 1.0,
+            answered: Vec::new(),
+            fingerprints: Vec::new(),
+            run: None,
+            cost_usd: None,
+            known_cost_usd: 0.0,
+            tokens: 0,
+            alarm: None,
+        }
+    }
+
     /// Returns the number of labelled outputs, with or without a verdict of the judge.
     pub fn labelled(&self) -> u64 {
         Confusion::from(self.counts).total().saturating_add(self.errored)

@@ -100,18 +100,9 @@ fn cut_replies_are_retried_with_double_the_limit() {
 }
 
 fn question(max_tokens: u32, after_cut: bool) -> JudgeQuestion {
-    JudgeQuestion {
-        model: None,
-        system: String::new(),
-        user: String::new(),
-        images: Vec::new(),
-        response_format: None,
-        max_tokens,
-        sample: 0,
-        temperature: None,
-        after_cut,
-        shared: 0,
-    }
+    let mut question = JudgeQuestion::new("", "", max_tokens);
+    question.after_cut = after_cut;
+    question
 }
 
 #[tokio::test(start_paused = true)]

@@ -255,18 +255,11 @@ static JUDGE: Meta = meta("judge", Class::Probabilistic);
 
 impl Asks {
     fn question(&self, evidence: &Evidence<'_>, sample: u32) -> Question {
-        Question::Judge(JudgeQuestion {
-            model: self.model.map(str::to_owned),
-            system: "You judge.".to_owned(),
-            user: format!("{} {}", self.question, evidence.execution.output),
-            images: Vec::new(),
-            response_format: None,
-            max_tokens: 64,
-            sample,
-            temperature: None,
-            after_cut: false,
-            shared: 0,
-        })
+        let user = format!("{} {}", self.question, evidence.execution.output);
+        let mut question = JudgeQuestion::new("You judge.", user, 64);
+        question.model = self.model.map(str::to_owned);
+        question.sample = sample;
+        Question::Judge(question)
     }
 }
 

@@ -100,21 +100,9 @@ mod tests {
         of.store.set(&of.judge, known.clone()).unwrap();
         assert_eq!(state("judge"), JudgeState::NotWatched);
         let watch = |alarm: Option<&str>| Watch {
-            watched_at: String::new(),
-            check: "judge".to_owned(),
-            prompts: known.prompts.clone(),
-            calibrated_at: known.calibrated_at.clone(),
-            different: 0,
             asked: 10,
-            errored: 0,
-            evidence: 1.0,
-            answered: Vec::new(),
-            fingerprints: Vec::new(),
-            run: None,
-            cost_usd: None,
-            known_cost_usd: 0.0,
-            tokens: 0,
             alarm: alarm.map(str::to_owned),
+            ..known.new_watch("")
         };
         let add = |alarm: Option<&str>| {
             of.store.add_watch(&of.judge, &known, |_| watch(alarm)).unwrap();

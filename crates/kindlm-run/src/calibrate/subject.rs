@@ -6,9 +6,9 @@ use std::path::Path;
 use kindlm_assertions::{JudgeBlock, answered_by};
 use kindlm_config::Programs;
 use kindlm_engine::{Model, Suite};
-use kindlm_stats::Tally;
+use kindlm_stats::{Confusion, Tally};
 use kindlm_store::responses::Recorded;
-use kindlm_store::{Calibration, Calibrations, CanarySource, Counts, Folder, OwnNoise};
+use kindlm_store::{Calibration, Calibrations, CanarySource, Folder, OwnNoise};
 use kindlm_types::{AnyReport, UsageSum, suggest};
 use serde_json::{Map, Value};
 
@@ -360,24 +360,15 @@ impl Planned<'_> {
             }
         }
         let calibration = findings.calibration(Calibration {
-            check: plan.check.clone(),
-            calibrated_at: started.clone(),
             kindlm_version: env!("CARGO_PKG_VERSION").to_owned(),
             prompts: plan.prompts.clone(),
             providers: panel.decided(&subject.providers, &Programs::new(&subject.files)),
             labels: labels.clone(),
             labels_digest: labels_digest.clone(),
-            counts: Counts::default(),
-            criteria: Vec::new(),
             answered: asked.answered.into_iter().collect(),
-            fingerprints: Vec::new(),
-            errored: 0,
-            base_rate: 0.0,
-            agreement: 0.0,
-            kappa: None,
-            own_noise: None,
             canaries: asked.canaries,
             source,
+            ..Calibration::new(plan.check.clone(), started.clone(), Confusion::default())
         });
         let about = About {
             judge: json::judge(&panel),
@@ -428,7 +419,7 @@ impl Planned<'_> {
             usage: first.usage,
         };
         asked.usage.extend(second.usage);
-        let mut noise = OwnNoise { different: 0, asked: 0 };
+        let mut noise = OwnNoise::default();
         for ((case, verdict), (_, results)) in judged.iter().zip(&second.cases) {
             let Some(other) = verdicts(results) else { continue };
             noise.asked += 1;

@@ -111,7 +111,7 @@ impl Planned<'_> {
             judge: json::judge(&self.panel),
             judge_name: self.panel.name(),
             labels: self.labels.clone(),
-            noise: calibration.own_noise.unwrap_or(OwnNoise { different: 0, asked: 0 }),
+            noise: calibration.own_noise.unwrap_or_default(),
             watched,
         })
     }
@@ -385,21 +385,14 @@ impl NewVerdicts {
             )
         });
         Watch {
-            watched_at,
-            check: calibration.check.clone(),
-            prompts: calibration.prompts.clone(),
-            calibrated_at: calibration.calibrated_at.clone(),
             different: own.0,
             asked: own.1,
             errored: self.errored,
             evidence: drift.evidence(),
             answered: self.answered.iter().cloned().collect(),
             fingerprints: self.fingerprints.iter().cloned().collect(),
-            run: None,
-            cost_usd: None,
-            known_cost_usd: 0.0,
-            tokens: 0,
             alarm: self.other_model.clone().or(drifted),
+            ..calibration.new_watch(watched_at)
         }
     }
 }

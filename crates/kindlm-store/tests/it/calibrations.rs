@@ -1,6 +1,6 @@
 //! Calibrations are loaded for the right judge, and files of other judges are not mixed up.
 
-use kindlm_stats::{Confidence, Confusion};
+use kindlm_stats::Confusion;
 use kindlm_store::{
     Calibration, Calibrations, CriterionCounts, Judge, JudgeModel, StoreError, Watch,
 };
@@ -16,26 +16,13 @@ fn one(provider: &str, name: &str) -> Judge {
 
 fn calibration(check: &str, both_pass: u64) -> Calibration {
     let counts = Confusion { both_pass, only_human: 1, only_judge: 2, both_fail: 3 };
-    let kappa = counts.kappa(Confidence::P95).unwrap();
     Calibration {
-        check: check.to_owned(),
-        calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
         kindlm_version: "0.1.0".to_owned(),
         prompts: vec!["0123".to_owned()],
-        providers: None,
         labels: "labels.csv".to_owned(),
         labels_digest: "0123456789abcdef".to_owned(),
-        counts: counts.into(),
-        criteria: Vec::new(),
-        answered: Vec::new(),
         fingerprints: vec!["fp_1".to_owned()],
-        errored: 0,
-        base_rate: counts.base_rate().unwrap().rate(),
-        agreement: counts.agreement().unwrap().rate(),
-        kappa: Some(kappa.value),
-        own_noise: None,
-        canaries: std::collections::BTreeMap::new(),
-        source: None,
+        ..Calibration::new(check, "2026-11-22T00:00:00.000Z", counts)
     }
 }
 
@@ -143,21 +130,16 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
 
 fn watch(of: &Calibration, alarm: Option<&str>) -> Watch {
     Watch {
-        watched_at: "2026-12-01T00:00:00.000Z".to_owned(),
-        check: of.check.clone(),
-        prompts: of.prompts.clone(),
-        calibrated_at: of.calibrated_at.clone(),
         different: 9,
         asked: 50,
-        errored: 0,
         evidence: 346.28,
-        answered: Vec::new(),
         fingerprints: vec!["fp_2".to_owned()],
         run: Some("20261201-000000-000-0a1b".to_owned()),
         cost_usd: Some(0.002),
         known_cost_usd: 0.002,
         tokens: 812,
         alarm: alarm.map(str::to_owned),
+        ..of.new_watch("2026-12-01T00:00:00.000Z")
     }
 }
 

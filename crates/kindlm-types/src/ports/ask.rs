@@ -60,6 +60,7 @@ pub enum Question {
 
 /// A question to a judge model.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct JudgeQuestion {
     /// The judge's model id in the suite; `None` for the suite's default judge.
     pub model: Option<String>,
@@ -81,6 +82,24 @@ pub struct JudgeQuestion {
     pub after_cut: bool,
     /// The length in bytes of the start of `user` that is equal in questions about other outputs.
     pub shared: usize,
+}
+
+impl JudgeQuestion {
+    /// Creates a question about a text, for the first answer of the default judge.
+    pub fn new(system: impl Into<String>, user: impl Into<String>, max_tokens: u32) -> Self {
+        Self {
+            model: None,
+            system: system.into(),
+            user: user.into(),
+            images: Vec::new(),
+            response_format: None,
+            max_tokens,
+            sample: 0,
+            temperature: None,
+            after_cut: false,
+            shared: 0,
+        }
+    }
 }
 
 /// A text to convert into an embedding vector.

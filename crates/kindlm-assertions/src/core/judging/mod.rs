@@ -237,21 +237,17 @@ impl Inquiry {
 
     fn put(&self, user: String, after_cut: bool) -> Question {
         let format = self.format.clone();
-        Question::Judge(JudgeQuestion {
-            model: self.model.clone(),
-            system: self.system.clone().into_owned(),
-            user,
-            images: self.images.clone(),
-            response_format: match self.mark {
-                Some(_) => format.map(fence::with_mark),
-                None => format,
-            },
-            max_tokens: self.max_tokens,
-            sample: self.sample,
-            temperature: None,
-            after_cut,
-            shared: self.shared,
-        })
+        let mut question = JudgeQuestion::new(self.system.clone(), user, self.max_tokens);
+        question.model.clone_from(&self.model);
+        question.images.clone_from(&self.images);
+        question.response_format = match self.mark {
+            Some(_) => format.map(fence::with_mark),
+            None => format,
+        };
+        question.sample = self.sample;
+        question.after_cut = after_cut;
+        question.shared = self.shared;
+        Question::Judge(question)
     }
 
     /// Returns the next questions, given the answers so far.
