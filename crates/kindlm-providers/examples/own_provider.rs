@@ -76,8 +76,8 @@ pub(crate) fn answer() -> Result<String, Box<dyn std::error::Error>> {
     let codec = make(&config).map_err(|it| format!("{it:?}"))?;
     let prompt = Prompt::default();
     codec.encode(&prompt)?;
-    let body = br#"{"answer": "It has shipped."}"#.to_vec();
-    Ok(codec.decode(&prompt, &HttpResponse { status: 200, body, ..HttpResponse::default() })?.text)
+    let body = r#"{"answer": "It has shipped."}"#;
+    Ok(codec.decode(&prompt, &HttpResponse::new(200, body))?.text)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -31,7 +31,7 @@
 //! // Send the request with any HTTP client. This is the body of its response.
 //! let body = r#"{"choices":[{"message":{"content":"On its way."},"finish_reason":"stop"}],
 //!                "usage":{"prompt_tokens":12,"completion_tokens":4,"total_tokens":16}}"#;
-//! let response = HttpResponse { status: 200, body: body.into(), ..HttpResponse::default() };
+//! let response = HttpResponse::new(200, body);
 //! let reply = codec.decode(&prompt, &response).unwrap();
 //! assert_eq!(reply.text, "On its way.");
 //!

@@ -10,13 +10,9 @@
 //! use kindlm_reporters::{Style, find};
 //! use kindlm_types::{GateOutcome, GateResult, Report};
 //!
-//! let gate = GateResult {
-//!     gate: "passRateMin".to_owned(),
-//!     outcome: GateOutcome::Violated,
-//!     actual: Some(0.5),
-//!     threshold: 0.95,
-//!     message: "Pass rate: 50.0% (min: 95.0%)".to_owned(),
-//! };
+//! let message = "Pass rate: 50.0% (min: 95.0%)";
+//! let gate =
+//!     GateResult::new("passRateMin", GateOutcome::Violated, 0.95, message).with_actual(0.5);
 //! let report = Report { gates: vec![gate], ..Report::default() };
 //!
 //! let mut text = String::new();

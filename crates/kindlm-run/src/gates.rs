@@ -54,7 +54,8 @@ fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f
         let (Some(before), Some(place)) = (found.get(at), gates.get_mut(at)) else { return };
         let threshold = threshold(Some(before.threshold));
         // A gate that compares the lower end of an interval compares that end with the new threshold, too.
-        let same = GateResult { threshold, ..before.clone() };
+        let mut same = before.clone();
+        same.threshold = threshold;
         let built_in = gates::built_in();
         let gate = gates::of_result(&built_in, &same);
         *place = gate.unwrap_or_else(|| (registration.build)(threshold));

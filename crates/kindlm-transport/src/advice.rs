@@ -149,8 +149,7 @@ mod tests {
             (MalformedKind::Unsupported, None),
         ] {
             let err = ProviderError::new(Kind::MalformedResponse, "p", quoted).with_malformed(kind);
-            let body = b"{}".to_vec();
-            let response = HttpResponse { status: 200, headers: Vec::new(), body };
+            let response = HttpResponse::new(200, "{}");
             assert_eq!(advice("baseUrl", &err, &response).as_deref(), expected, "{kind:?}");
         }
     }

@@ -119,6 +119,7 @@ pub const KEY_COMMAND: &str = "apiKeyCommand";
 
 /// A complete HTTP response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HttpResponse {
     /// The HTTP status, such as 200.
     pub status: u16,
@@ -140,6 +141,11 @@ pub struct Arrival {
 }
 
 impl HttpResponse {
+    /// Creates a response without headers.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, body: body.into(), ..Self::default() }
+    }
+
     /// Returns the value of the first header with this lower-case name. Returns `None` without such a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())

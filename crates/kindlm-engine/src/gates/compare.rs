@@ -16,24 +16,12 @@ pub fn at_most(gate: &str, actual: f64, threshold: f64, message: String) -> Gate
 
 /// Returns a result that holds because there was nothing to measure.
 pub fn nothing_to_measure(gate: &str, threshold: f64, message: String) -> GateResult {
-    GateResult {
-        gate: gate.to_owned(),
-        outcome: GateOutcome::NothingToMeasure,
-        actual: None,
-        threshold,
-        message,
-    }
+    GateResult::new(gate, GateOutcome::NothingToMeasure, threshold, message)
 }
 
 /// Returns a result that is violated, because the evidence of the gate is missing.
 pub fn missing_evidence(gate: &str, threshold: f64, message: String) -> GateResult {
-    GateResult {
-        gate: gate.to_owned(),
-        outcome: GateOutcome::Violated,
-        actual: None,
-        threshold,
-        message,
-    }
+    GateResult::new(gate, GateOutcome::Violated, threshold, message)
 }
 
 /// Formats a share from 0 to 1 in percent with one decimal, such as `66.7%`.
@@ -48,13 +36,8 @@ pub fn dollars(usd: f64) -> String {
 }
 
 fn compared(gate: &str, held: bool, actual: f64, threshold: f64, message: String) -> GateResult {
-    GateResult {
-        gate: gate.to_owned(),
-        outcome: if held { GateOutcome::Held } else { GateOutcome::Violated },
-        actual: Some(actual),
-        threshold,
-        message,
-    }
+    let outcome = if held { GateOutcome::Held } else { GateOutcome::Violated };
+    GateResult::new(gate, outcome, threshold, message).with_actual(actual)
 }
 
 /// Returns the number of items, at most `u32::MAX`.

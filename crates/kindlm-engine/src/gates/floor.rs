@@ -234,8 +234,9 @@ impl Measurement for AtLeast {
     fn finish(&self) -> GateResult {
         let (name, min) = (self.floor.name, self.min);
         let id = min.result_id(self.floor.id.to_owned());
-        if let Some(result) = self.scores.compare(&id, name, min) {
-            return GateResult { message: result.message + &self.unjudged.text(), ..result };
+        if let Some(mut result) = self.scores.compare(&id, name, min) {
+            result.message += &self.unjudged.text();
+            return result;
         }
         let limit = min.text();
         match self.floor.without {

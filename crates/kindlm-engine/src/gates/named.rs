@@ -186,8 +186,9 @@ impl Measurement for NamedRate {
         let errored = errored_results(self.errored);
         let id = self.min.result_id(result_id(id, &self.name));
         let name = format!("{noun} `{}`", self.name);
-        if let Some(result) = self.scores.compare(&id, &name, self.min) {
-            return GateResult { message: result.message + &errored, ..result };
+        if let Some(mut result) = self.scores.compare(&id, &name, self.min) {
+            result.message += &errored;
+            return result;
         }
         let message = format!("{name}: {missing} ({}){errored}", self.min.text());
         missing_evidence(&id, self.min.value, message)

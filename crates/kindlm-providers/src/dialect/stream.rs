@@ -74,7 +74,7 @@ fn assemble<A: Assembler>(
         let Some(data) = event.data.filter(|it| !it.is_empty()) else { continue };
         let malformed = |why: &str| {
             let (status, body) = (response.status, data.clone().into_bytes());
-            reader.malformed(why, &HttpResponse { status, body, ..HttpResponse::default() })
+            reader.malformed(why, &HttpResponse::new(status, body))
         };
         let value = match data.trim() {
             DONE => json!({"type": DONE}),
@@ -91,10 +91,9 @@ fn assemble<A: Assembler>(
                 return Err(failed(err, first.is_some()));
             }
             Progress::End(whole) => {
-                let (status, headers) = (response.status, response.headers.clone());
-                let body = whole.to_string().into_bytes();
-                let whole = HttpResponse { status, headers, body, arrivals: Vec::new() };
-                return Ok((whole, first.flatten().map(|it| it.as_secs_f64() * 1000.0)));
+                let mut complete = HttpResponse::new(response.status, whole.to_string());
+                complete.headers.clone_from(&response.headers);
+                return Ok((complete, first.flatten().map(|it| it.as_secs_f64() * 1000.0)));
             }
         }
     }

@@ -471,8 +471,11 @@ impl Codec for Http {
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError> {
         self.accept(response)?;
         // An accepted status counts as success.
-        let accepted = (!(200..300).contains(&response.status))
-            .then(|| HttpResponse { status: 200, ..response.clone() });
+        let accepted = (!(200..300).contains(&response.status)).then(|| {
+            let mut accepted = response.clone();
+            accepted.status = 200;
+            accepted
+        });
         let response = accepted.as_ref().unwrap_or(response);
         let answer = match self.reader().json(response) {
             Ok(answer) => answer,

@@ -124,11 +124,10 @@ mod tests {
 
     #[test]
     fn the_id_is_in_the_body_or_a_header() {
-        let response = |status, body: &str| HttpResponse {
-            status,
-            headers: vec![("x-session".to_owned(), "from header".to_owned())],
-            body: body.as_bytes().to_vec(),
-            arrivals: Vec::new(),
+        let response = |status, body: &str| {
+            let mut response = HttpResponse::new(status, body);
+            response.headers.push(("x-session".to_owned(), "from header".to_owned()));
+            response
         };
         let url = "https://h.example/s";
         for (config, response, expected) in [

@@ -262,17 +262,12 @@ fn models() -> Vec<ModelInfo> {
 }
 
 fn gate(id: &str, actual: Option<f64>, threshold: f64, message: &str) -> GateResult {
-    GateResult {
-        gate: id.to_owned(),
-        outcome: if actual.is_some() { GateOutcome::Held } else { GateOutcome::NothingToMeasure },
-        actual,
-        threshold,
-        message: message.to_owned(),
-    }
+    let outcome = if actual.is_some() { GateOutcome::Held } else { GateOutcome::NothingToMeasure };
+    GateResult::new(id, outcome, threshold, message).with_actual(actual)
 }
 
 fn broken(id: &str, actual: f64, threshold: f64, message: &str) -> GateResult {
-    GateResult { outcome: GateOutcome::Violated, ..gate(id, Some(actual), threshold, message) }
+    GateResult::new(id, GateOutcome::Violated, threshold, message).with_actual(actual)
 }
 
 fn gates() -> Vec<GateResult> {

@@ -234,6 +234,7 @@ pub enum GateOutcome {
 
 /// The threshold of one gate, with the value measured over the whole run.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct GateResult {
     /// The gate's id, such as `passRateMin`.
     pub gate: String,
@@ -248,6 +249,23 @@ pub struct GateResult {
 }
 
 impl GateResult {
+    /// Creates the result of a gate without a measured value.
+    pub fn new(
+        gate: impl Into<String>,
+        outcome: GateOutcome,
+        threshold: f64,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { gate: gate.into(), outcome, actual: None, threshold, message: message.into() }
+    }
+
+    /// Sets the measured value.
+    #[must_use]
+    pub fn with_actual(mut self, actual: impl Into<Option<f64>>) -> Self {
+        self.actual = actual.into();
+        self
+    }
+
     /// Returns true unless the gate is violated.
     pub fn passed(&self) -> bool {
         self.outcome != GateOutcome::Violated

@@ -270,16 +270,11 @@ impl From<&GateResult> for Gate {
 
 impl From<Gate> for GateResult {
     fn from(wire: Gate) -> Self {
-        Self {
-            gate: wire.gate,
-            outcome: match wire.status {
-                GateStatus::Held => GateOutcome::Held,
-                GateStatus::Violated => GateOutcome::Violated,
-                GateStatus::NothingToMeasure => GateOutcome::NothingToMeasure,
-            },
-            actual: wire.actual,
-            threshold: wire.threshold,
-            message: wire.message,
-        }
+        let outcome = match wire.status {
+            GateStatus::Held => GateOutcome::Held,
+            GateStatus::Violated => GateOutcome::Violated,
+            GateStatus::NothingToMeasure => GateOutcome::NothingToMeasure,
+        };
+        Self::new(wire.gate, outcome, wire.threshold, wire.message).with_actual(wire.actual)
     }
 }

@@ -324,13 +324,9 @@ impl JudgeKappaMin {
     }
 
     fn violated(&self, why: &str) -> GateResult {
-        GateResult {
-            gate: REGISTRATION.meta.id.to_owned(),
-            outcome: GateOutcome::Violated,
-            actual: None,
-            threshold: self.demand.min,
-            message: format!("Judge κ: {why} (min: {})", two(self.demand.min)),
-        }
+        let min = self.demand.min;
+        let message = format!("Judge κ: {why} (min: {})", two(min));
+        GateResult::new(REGISTRATION.meta.id, GateOutcome::Violated, min, message)
     }
 }
 

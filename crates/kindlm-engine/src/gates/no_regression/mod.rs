@@ -138,17 +138,11 @@ pub fn no_regression(
     let rates = comparison
         .pass_rate
         .map(|it| format!("{} → {}: ", percent(it.before.rate), percent(it.after.rate)));
-    GateResult {
-        gate: id.to_owned(),
-        outcome: if is_violated { GateOutcome::Violated } else { GateOutcome::Held },
-        actual: comparison.pass_rate.map(|it| it.p_value),
-        threshold: comparison.alpha,
-        message: format!(
-            "No regression: {}{verdict}{}",
-            rates.unwrap_or_default(),
-            gone(comparison)
-        ),
-    }
+    let outcome = if is_violated { GateOutcome::Violated } else { GateOutcome::Held };
+    let message =
+        format!("No regression: {}{verdict}{}", rates.unwrap_or_default(), gone(comparison));
+    GateResult::new(id, outcome, comparison.alpha, message)
+        .with_actual(comparison.pass_rate.map(|it| it.p_value))
 }
 
 /// Names the cases of the baseline that the run does not have; empty if the run has all cases of the baseline.

@@ -127,8 +127,7 @@ mod tests {
         let codec = OpenAi::new(Config::default(), "https://api.openai.com/v1").unwrap();
         let prompt: Prompt = serde_json::from_value(json!({"model": "m", "messages": []})).unwrap();
         let check = |status: u16, body: &Value| {
-            let body = body.to_string().into_bytes();
-            let response = HttpResponse { status, body, ..HttpResponse::default() };
+            let response = HttpResponse::new(status, body.to_string());
             let quick = reply(&prompt, &response);
             if let Some(quick) = &quick {
                 let whole = codec.decode_tree(&prompt, &response);

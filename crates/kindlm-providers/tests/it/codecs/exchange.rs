@@ -200,8 +200,7 @@ fn no_answer_makes_a_codec_panic() {
                 let _ = codec.decode_embedding(&raw(status, body));
             }
         }
-        let body = vec![0xFF, 0x00, 0xFE];
-        let binary = HttpResponse { status: 200, body, ..HttpResponse::default() };
+        let binary = HttpResponse::new(200, [0xFF, 0x00, 0xFE]);
         assert!(codec.decode(&super::hi(), &binary).is_err());
     }
 }

@@ -49,7 +49,7 @@ fn response(status: u16, body: &Value) -> HttpResponse {
 }
 
 fn raw(status: u16, body: &str) -> HttpResponse {
-    HttpResponse { status, body: body.as_bytes().to_vec(), ..HttpResponse::default() }
+    HttpResponse::new(status, body)
 }
 
 /// Returns the parts of a reply that the codec sets.
