@@ -1,8 +1,6 @@
 //! Tests with handwritten agent output. They cover documented formats, odd lines, and lines of other versions.
 
-use kindlm_types::{
-    ActionStatus, Channel, Coverage, Event, Facts, FinishReason, UnsupportedPart,
-};
+use kindlm_types::{ActionStatus, Channel, Coverage, Event, Facts, FinishReason, UnsupportedPart};
 use proptest::prelude::*;
 use serde_json::json;
 

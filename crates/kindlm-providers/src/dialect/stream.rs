@@ -83,7 +83,7 @@ fn assemble<A: Assembler>(
         if !value.is_object() {
             return Err(malformed("an event of the answer is not a JSON object"));
         }
-        match assembler.add(value).map_err(|Malformed(why)| malformed(&why))? {
+        match assembler.add(value).map_err(|it| malformed(&it.why).with_malformed(it.kind))? {
             Progress::Other => {}
             Progress::Part => first = first.or(Some(arrived.get())),
             Progress::Failed(value) => {

@@ -50,7 +50,7 @@ impl Assembler for Events {
 impl Events {
     fn begin(&mut self, event: &mut Value) -> Result<Progress, Malformed> {
         if event["index"].as_u64() != u64::try_from(self.blocks.len()).ok() {
-            return Err(Malformed("a content block of the answer is missing".to_owned()));
+            return Err(Malformed::faulty("a content block of the answer is missing"));
         }
         let block = event["content_block"].take();
         if !block.is_object() {
@@ -65,7 +65,7 @@ impl Events {
     fn extend(&mut self, event: &Value) -> Result<Progress, Malformed> {
         let index = event["index"].as_u64().and_then(|it| usize::try_from(it).ok());
         let Some((block, input)) = index.and_then(|it| self.blocks.get_mut(it)) else {
-            return Err(Malformed("a content block of the answer is missing".to_owned()));
+            return Err(Malformed::faulty("a content block of the answer is missing"));
         };
         let delta = &event["delta"];
         match delta["type"].as_str() {
@@ -90,7 +90,7 @@ impl Events {
         let mut message = self.message.take();
         if !is_part(&message["stop_reason"]) {
             let why = "the stream of the answer ended without a `stop_reason`";
-            return Err(Malformed(why.to_owned()));
+            return Err(Malformed::faulty(why));
         }
         let blocks = std::mem::take(&mut self.blocks).into_iter().map(|(mut block, input)| {
             if !input.is_empty() {

@@ -97,7 +97,7 @@ impl Chunks {
         let mut choice = self.choice.take();
         if !choice.is_null() && choice["finish_reason"].is_null() {
             let why = "the stream of the answer ended without a `finish_reason`";
-            return Err(Malformed(why.to_owned()));
+            return Err(Malformed::faulty(why));
         }
         if self.lacks_log_probs {
             choice["logprobs"] = Value::Null;

@@ -482,11 +482,7 @@ pub(super) mod tests {
     use crate::{AssertionResult, Cost, Report, Severity};
 
     pub(in crate::report::summary) fn case(model: &str, outcome: Outcome) -> CaseResult {
-        CaseResult {
-            pass_rate: 0.5,
-            repeats: 2,
-            ..CaseResult::new("greets", model, outcome)
-        }
+        CaseResult { pass_rate: 0.5, repeats: 2, ..CaseResult::new("greets", model, outcome) }
     }
 
     /// Returns a case that fails two checks: one of its own, and one that all cases fail.
