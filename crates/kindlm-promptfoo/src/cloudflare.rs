@@ -4,8 +4,7 @@ use kindlm_source::{Key, Kind, Node, Span};
 
 use super::Translator;
 use super::build::{entries, node, text};
-use super::settings::{Settings, or_else, variable_of};
-use super::vendors::Found;
+use super::settings::{Found, Settings, or_else, variable_of};
 
 /// The vendors behind the gateway, with the environment variables of their keys.
 const VENDORS: [(&str, &str); 12] = [

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::Translator;
 use super::build::{map, text};
-use super::settings::{Settings, variable_of};
-use super::vendors::{Found, json_header};
+use super::settings::{Found, Settings, variable_of};
+use super::vendors::json_header;
 
 /// A script that reads the answer of a knowledge base, with its citations as metadata.
 const KNOWLEDGE: &str =

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::Translator;
 use super::build::{node, text, texts};
 use super::extras::{add_to, mapping};
-use super::settings::{Settings, or_else};
-use super::vendors::Found;
+use super::settings::{Found, Settings, or_else};
 
 /// The name of xAI's voice API as a provider.
 pub(super) const XAI: &str = "xai-voice";

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::Translator;
 use super::build::text;
-use super::settings::{Settings, or_else};
-use super::vendors::{Found, json_header};
+use super::settings::{Found, Settings, or_else};
+use super::vendors::json_header;
 
 /// The settings that promptfoo sends, for both kinds of models and for each of them.
 const SHARED: [&str; 4] = ["max_output_tokens", "presence_penalty", "temperature", "top_p"];

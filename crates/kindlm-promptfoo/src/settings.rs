@@ -6,6 +6,9 @@ use super::Translator;
 use super::build::{entries, list, map, node, number, text};
 use kindlm_schema::faults_of_parameters;
 
+/// A provider as the suite has it: its type, its name, the name of the model, and the settings.
+pub(super) type Found = (&'static str, String, String, Settings);
+
 /// The translated settings of a model and of its provider.
 #[derive(Default)]
 pub(super) struct Settings {

@@ -8,7 +8,7 @@ use super::Translator;
 use super::build::{entries, map, node, text};
 use super::cloudflare;
 use super::gateways;
-use super::settings::{Settings, or_else, variable_of};
+use super::settings::{Found, Settings, or_else, variable_of};
 
 /// A vendor whose API has a special form of request, and its part of the provider id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,9 +205,6 @@ const COHERE_V1: [&str; 9] = [
 pub(super) fn is_cohere_v1(config: &[(Key, Node)]) -> bool {
     config.iter().any(|(key, _)| COHERE_V1.contains(&&*key.name))
 }
-
-/// A provider as the suite has it: its type, its name, the name of the model, and the settings.
-pub(super) type Found = (&'static str, String, String, Settings);
 
 impl Translator<'_> {
     /// Translates a vendor's `config`. Returns `None` after an error, which is reported.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::Secrets;
+use crate::known::Known;
 
 /// The maximum number of values. A server that runs for weeks must not search for every expired key.
 const MOST: usize = 256;
@@ -27,7 +27,7 @@ pub struct Learned(Arc<RwLock<Values>>);
 struct Values {
     /// The values, the newest last.
     newest: VecDeque<String>,
-    secrets: Secrets,
+    known: Known,
 }
 
 impl Learned {
@@ -40,14 +40,16 @@ impl Learned {
         values.newest.push_back(value.to_owned());
         if values.newest.len() > MOST {
             values.newest.pop_front();
-            values.secrets = Secrets::new(&values.newest);
+            let mut known = Known::default();
+            values.newest.iter().for_each(|it| known.add(it));
+            values.known = known;
         } else {
-            values.secrets.add(value);
+            values.known.add(value);
         }
     }
 
     /// Calls a function with the current values.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Secrets) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner).secrets)
     }
 }
@@ -64,6 +66,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::Secrets;
 
     #[test]
     fn later_values_are_masked_in_all_clones() {

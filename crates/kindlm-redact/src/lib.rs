@@ -16,6 +16,7 @@
 //! ```
 
 mod decode;
+mod known;
 mod learned;
 mod look;
 mod names;

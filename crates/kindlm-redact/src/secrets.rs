@@ -1,48 +1,21 @@
-//! Finds known secrets in all forms in which a text may contain them.
+//! Masks secrets in texts and in JSON: known values, keys of services, and pairs such as `password=…`.
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Map, Value};
 
-use crate::decode::{decode, has_escapes, without_separators};
+use crate::known::Known;
 use crate::learned::Learned;
 use crate::look::{keys, pairs, password_of_address};
-use crate::names::is_secret_setting;
 use crate::{REDACTED, SHORTEST};
-
-/// The maximum number of nested escapings, for example JSON in JSON in a URL.
-const ROUNDS: usize = 3;
 
 /// A set of secret values. The debug output does not contain the values.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    forms: Vec<Form>,
-    /// True if a value is a number. Then numbers in JSON are searched too.
-    has_number: bool,
-    /// The search automaton for all forms, built at the first use.
-    search: OnceLock<Option<AhoCorasick>>,
+    known: Known,
     /// The values that become known later.
     learned: Option<Learned>,
-}
-
-/// One form of a secret value.
-#[derive(Clone, PartialEq, Eq)]
-struct Form {
-    bytes: Vec<u8>,
-    encoding: Encoding,
-}
-
-/// The encoding of a form.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Encoding {
-    Plain,
-    Hex,
-    /// A part of a Base64 text. The surrounding Base64 characters are masked too.
-    Base64,
 }
 
 /// The rules that decide which texts are secrets.
@@ -82,24 +55,7 @@ impl Secrets {
     /// If the value is a JSON object, its secret settings are added too. Texts with fewer than [`SHORTEST`] bytes are
     /// not added.
     pub fn add(&mut self, value: &str) {
-        // A key from a file often ends with a line break, which requests do not contain.
-        let value = value.trim();
-        self.add_one(value);
-        if value.contains('\n') {
-            // The first and last lines of all PEM files are the same, so skip these lines.
-            value.lines().map(str::trim).filter(|it| !it.starts_with("-----")).for_each(|line| {
-                self.add_one(line);
-            });
-        }
-        if value.starts_with('{')
-            && let Ok(Value::Object(map)) = serde_json::from_str(value)
-        {
-            for (name, value) in &map {
-                if let (true, Value::String(text)) = (is_secret_setting(name), value) {
-                    self.add(text);
-                }
-            }
-        }
+        self.known.add(value);
     }
 
     /// Adds the password of a URL, if the URL has a password.
@@ -111,48 +67,17 @@ impl Secrets {
         }
     }
 
-    fn add_one(&mut self, value: &str) {
-        if value.len() < SHORTEST {
-            return;
-        }
-        self.search = OnceLock::new();
-        self.has_number |= value.parse::<f64>().is_ok();
-        let bytes = value.as_bytes();
-        let mut forms = vec![Form { bytes: bytes.to_vec(), encoding: Encoding::Plain }];
-        forms.push(Form { bytes: HEXLOWER.encode(bytes).into_bytes(), encoding: Encoding::Hex });
-        if let Some(decoded) = decode(bytes) {
-            // Decoding a text also changes a secret with escape sequences, so search for its decoded form too.
-            forms.push(Form { bytes: decoded.bytes, encoding: Encoding::Plain });
-        }
-        for skipped in 0..3 {
-            forms.extend(
-                base64(bytes, skipped).map(|bytes| Form { bytes, encoding: Encoding::Base64 }),
-            );
-        }
-        for form in forms {
-            if form.bytes.len() >= SHORTEST && !self.forms.contains(&form) {
-                self.forms.push(form);
-            }
-        }
-    }
-
     /// Adds all values of another set. A set without later values also gets those of the other set.
     pub fn extend(&mut self, other: &Self) {
-        self.search = OnceLock::new();
-        self.has_number |= other.has_number;
+        self.known.extend(&other.known);
         if self.learned.is_none() {
             self.learned.clone_from(&other.learned);
-        }
-        for form in &other.forms {
-            if !self.forms.contains(form) {
-                self.forms.push(form.clone());
-            }
         }
     }
 
     /// Returns true if the set has no values, and can get none later.
     pub fn is_empty(&self) -> bool {
-        self.forms.is_empty() && self.learned.is_none()
+        self.known.is_empty() && self.learned.is_none()
     }
 
     /// Returns the text with all secrets masked; `None` if the text has no secrets.
@@ -245,9 +170,9 @@ impl Secrets {
         if text.len() < SHORTEST {
             return None;
         }
-        let mut places = self.known(text);
+        let mut places = self.known.places(text);
         if let Some(learned) = &self.learned {
-            places.extend(learned.read(|it| it.known(text)));
+            places.extend(learned.read(|it| it.places(text)));
         }
         places.extend(keys(text));
         if rules == Rules::All {
@@ -258,105 +183,15 @@ impl Secrets {
 
     fn has_number(&self) -> bool {
         let learned = self.learned.as_ref();
-        self.has_number || learned.is_some_and(|it| it.read(|values| values.has_number))
-    }
-
-    /// Returns the ranges of all known values in a text, without those that became known later.
-    fn known(&self, text: &str) -> Vec<Range<usize>> {
-        let Some(search) = self.search.get_or_init(|| self.search()) else { return Vec::new() };
-        let mut places: Vec<Range<usize>> = self.matches(search, text.as_bytes()).collect();
-        places.extend(self.wrapped(search, text.as_bytes()));
-        if !has_escapes(text.as_bytes()) {
-            return places;
-        }
-        let mut decoded = decode(text.as_bytes());
-        for _ in 0..ROUNDS {
-            let Some(now) = decoded else { break };
-            places.extend(self.matches(search, &now.bytes).map(|it| now.place(&it)));
-            places.extend(self.wrapped(search, &now.bytes).map(|it| now.place(&it)));
-            decoded = now.again();
-        }
-        places
-    }
-
-    fn search(&self) -> Option<AhoCorasick> {
-        let patterns = self.forms.iter().map(|it| it.bytes.as_slice());
-        let search = AhoCorasick::builder()
-            .ascii_case_insensitive(true)
-            .match_kind(MatchKind::LeftmostLongest)
-            .build(patterns);
-        search.ok().filter(|_| !self.forms.is_empty())
-    }
-
-    fn matches<'a>(
-        &'a self,
-        search: &'a AhoCorasick,
-        text: &'a [u8],
-    ) -> impl Iterator<Item = Range<usize>> + 'a {
-        search.find_iter(text).map(|found| {
-            let range = found.range();
-            match self.forms.get(found.pattern().as_usize()) {
-                Some(form) if form.encoding == Encoding::Base64 => around(text, &range),
-                _ => range,
-            }
-        })
-    }
-
-    /// Returns the ranges of encoded values with white space or colons between their characters.
-    ///
-    /// An example is the output of `base64`, which has a line break after 76 characters.
-    fn wrapped<'a>(
-        &'a self,
-        search: &'a AhoCorasick,
-        text: &'a [u8],
-    ) -> impl Iterator<Item = Range<usize>> + 'a {
-        let joined = without_separators(text);
-        let places: Vec<Range<usize>> = joined.map_or_else(Vec::new, |joined| {
-            let is_encoded = |pattern: usize| {
-                self.forms.get(pattern).is_some_and(|it| it.encoding != Encoding::Plain)
-            };
-            let found = search.find_iter(&joined.bytes);
-            found
-                .filter(|it| is_encoded(it.pattern().as_usize()))
-                .map(|it| {
-                    let start = joined.place(&(it.start()..it.end())).start;
-                    // The range must end after the last byte, before the separators that follow.
-                    let last = joined.place(&(it.end() - 1..it.end())).start;
-                    around(text, &(start..last + 1))
-                })
-                .collect()
-        });
-        places.into_iter()
+        self.known.has_number() || learned.is_some_and(|it| it.read(Known::has_number))
     }
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Print only the number of forms, never the values.
-        write!(f, "Secrets({})", self.forms.len())
+        write!(f, "Secrets({})", self.known.len())
     }
-}
-
-/// Returns the part of the Base64 text that depends only on the value, once in each of the two Base64 alphabets.
-///
-/// The value starts after `skipped` bytes of a three-byte group.
-fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
-    let mut bytes = vec![0; skipped];
-    bytes.extend_from_slice(value);
-    let from = (skipped * 8).div_ceil(6);
-    let to = bytes.len() * 8 / 6;
-    [BASE64_NOPAD.encode(&bytes), BASE64URL_NOPAD.encode(&bytes)]
-        .into_iter()
-        .filter_map(move |text| text.as_bytes().get(from..to).map(<[u8]>::to_vec))
-}
-
-/// Extends a range to all adjacent Base64 characters.
-fn around(text: &[u8], range: &Range<usize>) -> Range<usize> {
-    let inside =
-        |it: &&u8| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'/' | b'-' | b'_' | b'=');
-    let before = text[..range.start].iter().rev().take_while(inside).count();
-    let after = text[range.end..].iter().take_while(inside).count();
-    range.start - before..range.end + after
 }
 
 /// Returns the text with these ranges masked.

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value as Jinja};
 
-use crate::steps::made;
+use crate::rendering::made;
 use crate::text::{LONGEST, replaced, text};
 
 /// The largest indentation that `tojson` accepts, in characters.

@@ -39,7 +39,7 @@ fn print(
     value: &Jinja,
 ) -> Result<(), minijinja::Error> {
     let text = text(value);
-    steps::count_printed(state, &text)?;
+    rendering::count_printed(state, &text)?;
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
@@ -58,7 +58,7 @@ fn print_json(
     value: &Jinja,
 ) -> Result<(), minijinja::Error> {
     let text = json_text(value);
-    steps::count_printed(state, &text)?;
+    rendering::count_printed(state, &text)?;
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 

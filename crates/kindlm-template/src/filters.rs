@@ -4,7 +4,7 @@ use kindlm_types::ecma;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, Error, State, Value as Jinja};
 
-use crate::steps::made;
+use crate::rendering::made;
 use crate::text::{not_too_long, text};
 
 /// The names of the added filters.

@@ -31,6 +31,7 @@ mod filters;
 mod methods;
 mod names;
 mod read;
+mod rendering;
 mod scope;
 mod steps;
 mod syntax;
@@ -43,7 +44,7 @@ pub use defaults::with_default;
 pub use engine::{Filter, Filters};
 pub use fault::Fault;
 pub use read::{TemplateNames, read};
-pub use steps::Missing;
+pub use rendering::Missing;
 pub use text::printed;
 pub use variables::Variables;
 

@@ -3,7 +3,6 @@
 //! Templates cannot use these filters, because the names are not valid in a template. [`crate::walk`] inserts the
 //! filters. Each constant with such a name has a comment that describes the value to which the filter is applied.
 
-use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use kindlm_types::nearest;
@@ -12,6 +11,7 @@ use minijinja::{Environment, Error, ErrorKind, Expression, State, Value as Jinja
 
 use crate::bounded::BUILT_IN;
 use crate::filters::length;
+use crate::rendering::{ITEM, MOST, Missing, made, refused, render_state, size};
 use crate::text::{not_too_long, text};
 
 /// The value of a variable.
@@ -49,29 +49,6 @@ pub(crate) const ADDED: &str = "=added";
 pub(crate) const REPEATED: &str = "=repeated";
 pub(crate) const JOINED: &str = "=joined";
 
-/// The largest total size of all results of a rendering, in bytes.
-const MOST: u64 = 50_000_000;
-/// The largest size of a single result, in bytes.
-const LARGEST: u64 = 10_000_000;
-
-/// The size of each value without its text, in bytes.
-const ITEM: u64 = 16;
-
-/// The deepest nesting of lists and objects.
-const DEEPEST: usize = 200;
-
-/// A variable or key without a value that a template uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Missing {
-    /// The name as in the template, such as `user.nmae`.
-    pub name: String,
-    /// The existing name that is probably meant, in the same notation; `None` without a similar name.
-    pub near: Option<String>,
-    /// True if the value exists and is `null`.
-    pub is_null: bool,
-}
-
 /// A placeholder for a missing value. The value is reported when the template uses the placeholder.
 #[derive(Debug)]
 struct Gap(Missing);
@@ -92,57 +69,6 @@ impl Object for Gap {
 
 fn gap(name: &str, near: Option<String>) -> Jinja {
     Jinja::from_object(Gap(Missing { name: name.to_owned(), near, is_null: false }))
-}
-
-/// The state of one rendering.
-///
-/// The state has the total size of the results, the missing values and the shared variables.
-#[derive(Debug, Default)]
-pub(crate) struct RenderState {
-    made: u64,
-    missing: Vec<Missing>,
-    /// The values of the shared variables.
-    set: HashMap<String, Jinja>,
-}
-
-impl RenderState {
-    /// Returns the missing values of a rendering, without duplicates.
-    pub(crate) fn of(state: &State<'_, '_>) -> Vec<Missing> {
-        state.get_extension::<Self>().map(|it| it.missing.clone()).unwrap_or_default()
-    }
-
-    fn note(&mut self, missing: &Missing) {
-        // Report a missing value once, and do not report its keys.
-        let comes_of = |it: &Missing| {
-            let rest = missing.name.strip_prefix(it.name.as_str());
-            rest.is_some_and(|it| !it.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
-        };
-        if !self.missing.iter().any(comes_of) {
-            self.missing.push(missing.clone());
-        }
-    }
-
-    /// Adds to the total size of the results. Returns an error if the total exceeds the limit.
-    fn count(&mut self, size: u64) -> Result<(), Error> {
-        self.made = self.made.saturating_add(size);
-        if self.made > MOST {
-            return Err(refused("it makes more than 50,000,000 characters in all"));
-        }
-        Ok(())
-    }
-}
-
-fn render_state<'s>(state: &'s mut State<'_, '_>) -> &'s mut RenderState {
-    state.get_or_insert_extension_with(RenderState::default)
-}
-
-fn refused(message: &str) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message.to_owned())
-}
-
-/// Adds a printed text to the total size of the results. Returns an error if the total exceeds the limit.
-pub(crate) fn count_printed(state: &mut State<'_, '_>, text: &str) -> Result<(), Error> {
-    render_state(state).count(text.len() as u64)
 }
 
 pub(crate) fn add_to(engine: &mut Environment<'static>) {
@@ -316,13 +242,6 @@ fn used(
     Ok(value)
 }
 
-/// Counts the size of a result and returns the result. Returns an error if the size exceeds a limit.
-pub(crate) fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
-    let size = size(&value, LARGEST, 0)?;
-    render_state(state).count(size)?;
-    Ok(value)
-}
-
 /// Counts the size of a result like [`made`], and converts a lazy list to a list.
 ///
 /// The engine would evaluate a lazy list again in each iteration.
@@ -331,68 +250,5 @@ fn made_list(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Error> {
     match value.kind() {
         ValueKind::Iterable => Ok(value.try_iter()?.collect::<Vec<_>>().into()),
         _ => Ok(value),
-    }
-}
-
-/// Returns the size of a value. A shared value counts at each of its places.
-///
-/// Returns an error if the size exceeds `most`, or if the value is nested too deeply.
-fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
-    if depth > DEEPEST {
-        return Err(refused("it makes a value that is nested more than 200 levels deep"));
-    }
-    let mut sum = ITEM;
-    let mut add = |part: u64| {
-        sum = sum.saturating_add(part);
-        if sum <= most {
-            return Ok(sum);
-        }
-        Err(refused(if most > LARGEST {
-            "it uses a value of more than 50,000,000 characters"
-        } else {
-            "it makes a value of more than 10,000,000 characters"
-        }))
-    };
-    match value.kind() {
-        ValueKind::String => add(value.as_str().map_or(0, str::len) as u64),
-        ValueKind::Seq | ValueKind::Iterable => {
-            for item in value.try_iter()? {
-                add(size(&item, most, depth + 1)?)?;
-            }
-            add(0)
-        }
-        ValueKind::Map => {
-            for key in value.try_iter()? {
-                add(size(&key, most, depth + 1)?)?;
-                add(size(&value.get_item(&key)?, most, depth + 1)?)?;
-            }
-            add(0)
-        }
-        _ => Ok(sum),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_that_are_too_large_name_their_limit() {
-        // Shared text counts at each of its places, so this list takes little memory.
-        let text = Jinja::from("x".repeat(1_000_000));
-        let list = |items: usize| Jinja::from(vec![text.clone(); items]);
-        for (items, most, expected) in [
-            (9, LARGEST, None),
-            (11, LARGEST, Some("makes a value of more than 10,000,000 characters")),
-            (11, MOST, None),
-            (51, MOST, Some("uses a value of more than 50,000,000 characters")),
-        ] {
-            let error = size(&list(items), most, 0).err().map(|it| it.to_string());
-            let is_as_expected = match expected {
-                Some(part) => error.as_ref().is_some_and(|it| it.contains(part)),
-                None => error.is_none(),
-            };
-            assert!(is_as_expected, "{items} of at most {most}: {error:?}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::Filters;
 use crate::engine::{ENGINE, JSON_ENGINE};
 use crate::fault::Fault;
 use crate::read::{parsed, read};
-use crate::steps::{Missing, RenderState};
+use crate::rendering::{Missing, RenderState};
 use crate::syntax::as_jinja;
 use crate::walk::Walk;
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kindlm_types::{BoxFuture, ProviderError, ProviderErrorKind};
+use kindlm_types::{ProviderError, ProviderErrorKind};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::aws::{ACCESS_KEY, SECRET_KEY, SESSION_TOKEN};
 use crate::message::KEY_COMMAND;
-use crate::options::{Env, TransportOptions};
+use crate::options::{Env, RunCommand, TransportOptions};
 
 /// The maximum duration of a command.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -38,11 +38,6 @@ const EXPIRATIONS: [&str; 8] = [
     "expires_at",
     "expiry",
 ];
-
-/// A function that runs a command line with a time limit, and returns its stdout. It fails with the reason, in which
-/// secrets are masked.
-pub type RunCommand =
-    Arc<dyn Fn(String, Duration) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// A command that prints the credential of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -51,10 +51,10 @@ pub use socket::Socket;
 #[cfg(feature = "http")]
 pub use {
     client::{Called, HttpTransport},
-    credential::{CredentialCommand, CredentialForm, RunCommand},
+    credential::{CredentialCommand, CredentialForm},
     fault::{Fault, address, causes},
     fetch::Fetched,
-    options::{CONNECT_TIMEOUT, Env, IDLE_TIMEOUT, MAX_BODY, TransportOptions},
+    options::{CONNECT_TIMEOUT, Env, IDLE_TIMEOUT, MAX_BODY, RunCommand, TransportOptions},
     own_tls::ProviderTls,
     retry::{RetryPolicy, Way, is_worth_it, wait_of, with_retries},
     secret::{Secrets, resolve},

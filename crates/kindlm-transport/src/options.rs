@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::credential::RunCommand;
+use kindlm_types::BoxFuture;
+
 use crate::retry::RetryPolicy;
 use crate::waits::Waits;
 
@@ -19,6 +20,11 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The default limit for a pause within a response: 1 minute.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A function that runs a command line with a time limit, and returns its stdout. It fails with the reason, in which
+/// secrets are masked.
+pub type RunCommand =
+    Arc<dyn Fn(String, Duration) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
 /// The options of the transport.
 #[derive(Clone)]
