@@ -139,7 +139,7 @@ impl Calls<'_> {
             self.secrets.redact_text(&mut text);
             text
         };
-        let ScriptAnswer { outcome, console } =
+        let ScriptAnswer { outcome, console, .. } =
             self.runner.run(&question).await.map_err(|err| failed(&err.message))?;
         for mut line in console {
             self.secrets.redact_text(&mut line);
@@ -252,7 +252,8 @@ mod tests {
             stack: String::new(),
             thrown: String::new(),
         };
-        let runner = Fixed(Some(ScriptAnswer { outcome, console: vec![format!("sent {KEY}")] }));
+        let answer = ScriptAnswer::new(outcome).with_console(vec![format!("sent {KEY}")]);
+        let runner = Fixed(Some(answer));
         let failure = call(&world, (&runner, &secrets), &suite(), &green_report()).unwrap_err();
         let mut texts = notices.lock().unwrap().clone();
         texts.extend(failure.message);

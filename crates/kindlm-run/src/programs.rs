@@ -130,10 +130,9 @@ fn refused(question: &ScriptQuestion, purpose: Purpose) -> Option<ScriptError> {
     let message = format!(
         "it was not run, because this command only reads the suite, and {why}; `--allow-programs` runs it"
     );
-    Some(ScriptError { kind: ScriptErrorKind::Runtime, message, console: Vec::new() })
+    Some(ScriptError::new(ScriptErrorKind::Runtime, message))
 }
 
 fn internal(message: &str) -> ScriptError {
-    let message = message.to_owned();
-    ScriptError { kind: ScriptErrorKind::Internal, message, console: Vec::new() }
+    ScriptError::new(ScriptErrorKind::Internal, message)
 }

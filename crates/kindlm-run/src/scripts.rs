@@ -57,9 +57,8 @@ impl ScriptRunner for Runner {
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
         if self.only_computes && !computes(question) {
             let message = "scripts of requests run in the sandbox, without files and permissions";
-            let (kind, message, console) =
-                (ScriptErrorKind::Runtime, message.to_owned(), Vec::new());
-            return Box::pin(async move { Err(ScriptError { kind, message, console }) });
+            let err = ScriptError::new(ScriptErrorKind::Runtime, message);
+            return Box::pin(std::future::ready(Err(err)));
         }
         Box::pin(self.host.run(question))
     }

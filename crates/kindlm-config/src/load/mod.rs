@@ -114,11 +114,7 @@ impl fmt::Debug for Sources<'_> {
 }
 
 fn no_scripts() -> ScriptError {
-    ScriptError {
-        kind: ScriptErrorKind::Runtime,
-        message: "programs are not run here".to_owned(),
-        console: Vec::new(),
-    }
+    ScriptError::new(ScriptErrorKind::Runtime, "programs are not run here")
 }
 
 /// The prefix of a text that names a file.

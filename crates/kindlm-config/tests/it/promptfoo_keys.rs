@@ -2061,11 +2061,9 @@ fn imported(row: &str) -> Row {
     let sources = Sources {
         scripts: Arc::new(|question| {
             let outcome = ScriptOutcome::Returned(ScriptValue::from(answer(question)));
-            Ok(ScriptAnswer { outcome, console: Vec::new() })
+            Ok(ScriptAnswer::new(outcome))
         }),
-        network: Some(Arc::new(|question| {
-            Ok(ScriptAnswer { outcome: content(question), console: Vec::new() })
-        })),
+        network: Some(Arc::new(|question| Ok(ScriptAnswer::new(content(question))))),
         reporters: vec!["csv", "json", "junit"],
         ..Sources::new(&files, &env)
     };

@@ -35,7 +35,7 @@ fn result(
     });
     for question in asked {
         assert!(matches!(question, Question::Script(_)), "{entry}");
-        let answer = ScriptAnswer { outcome: script(), console: Vec::new() };
+        let answer = ScriptAnswer::new(script());
         answers.insert(&question, Ok(Answer::Script(answer)));
     }
     let evidence = Evidence { execution, answers: &answers, baseline: None, comparison: None };

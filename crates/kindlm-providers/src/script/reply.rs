@@ -106,7 +106,7 @@ mod tests {
     fn reply(value: Value) -> Result<Reply, String> {
         let prompt = serde_json::from_value(json!({"model": "p.js", "messages": []})).unwrap();
         let outcome = ScriptOutcome::Returned(value.into());
-        let answer = ScriptAnswer { outcome, console: Vec::new() };
+        let answer = ScriptAnswer::new(outcome);
         of("p.js", &prompt, &answer)
     }
 

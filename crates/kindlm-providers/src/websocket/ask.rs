@@ -72,7 +72,7 @@ async fn exchange(
                 let (next, is_complete) = accumulated(answer).map_err(failed)?;
                 if is_complete {
                     let outcome = ScriptOutcome::Returned(ScriptValue::Json(next));
-                    break ("streamResponse", ScriptAnswer { outcome, console: Vec::new() });
+                    break ("streamResponse", ScriptAnswer::new(outcome));
                 }
                 accumulator = next;
             }
@@ -118,7 +118,7 @@ mod tests {
             (json!(["a"]), false),
         ] {
             let outcome = ScriptOutcome::Returned(ScriptValue::Json(pair.clone()));
-            let found = accumulated(ScriptAnswer { outcome, console: Vec::new() });
+            let found = accumulated(ScriptAnswer::new(outcome));
             assert_eq!(found, Ok((json!("a"), expected)), "{pair}");
         }
     }

@@ -350,16 +350,8 @@ fn a_stored_comparison_is_not_reused() {
     let folder = tempfile::tempdir().unwrap();
     let mut second = report(SECOND);
     let before = ComparedRun { run_id: Some(FIRST.to_owned()), ..ComparedRun::default() };
-    second.comparison = Some(Comparison {
-        before,
-        after: ComparedRun::default(),
-        verdict: ComparisonVerdict::Regression,
-        alpha: 0.05,
-        pass_rate: None,
-        cases: Vec::new(),
-        assertions: Vec::new(),
-        differences: Vec::new(),
-    });
+    let after = ComparedRun::default();
+    second.comparison = Some(Comparison::new(before, after, ComparisonVerdict::Regression, 0.05));
     save(folder.path(), &report(FIRST));
     save(folder.path(), &second);
     let world = World::new(folder.path(), Arc::new(|_| None));

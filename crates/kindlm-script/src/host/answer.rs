@@ -80,7 +80,7 @@ pub(crate) fn read(
             Ok(value) => ScriptOutcome::Returned(ScriptValue::Json(value)),
             Err(err) if err.to_string().starts_with("recursion limit") => {
                 let message = "its result nests deeper than 127 objects and lists (about 60 levels of `componentResults`): return fewer levels, or several results side by side".to_owned();
-                return Err(ScriptError { kind: ScriptErrorKind::Memory, message, console });
+                return Err(error(ScriptErrorKind::Memory, message).with_console(console));
             }
             Err(err) => {
                 return Err(broken(&format!("a result that cannot be read: {err}"), console));
@@ -92,17 +92,17 @@ pub(crate) fn read(
         Ending::Threw { message, stack, thrown } => ScriptOutcome::Threw { message, stack, thrown },
         Ending::Stopped { why, message } => {
             let (kind, message) = match why {
-                Stop::Timeout => return Err(ScriptError { console, ..late(timeout) }),
+                Stop::Timeout => return Err(late(timeout).with_console(console)),
                 Stop::Memory => (ScriptErrorKind::Memory, message),
                 Stop::NeverResolved => (ScriptErrorKind::NeverResolved, message),
                 Stop::Exited => (ScriptErrorKind::Exited, message),
                 Stop::Load => (ScriptErrorKind::Load, message),
                 Stop::Internal => (ScriptErrorKind::Internal, message),
             };
-            return Err(ScriptError { kind, message, console });
+            return Err(error(kind, message).with_console(console));
         }
     };
-    Ok(ScriptAnswer { outcome, console })
+    Ok(ScriptAnswer::new(outcome).with_console(console))
 }
 
 /// Returns the error of a script that exceeded its timeout.
@@ -116,7 +116,7 @@ pub(crate) fn late(timeout: Duration) -> ScriptError {
 
 fn broken(what: &str, console: Vec<String>) -> ScriptError {
     let message = format!("the worker of the script sent {what}");
-    ScriptError { kind: ScriptErrorKind::Internal, message, console }
+    error(ScriptErrorKind::Internal, message).with_console(console)
 }
 
 /// Parses a result. A JavaScript text may hold a lone surrogate, which is not valid Unicode. The surrogate becomes

@@ -165,5 +165,5 @@ impl Drop for ScriptHost {
 }
 
 pub(crate) fn error(kind: ScriptErrorKind, message: impl Into<String>) -> ScriptError {
-    ScriptError { kind, message: message.into(), console: Vec::new() }
+    ScriptError::new(kind, message)
 }

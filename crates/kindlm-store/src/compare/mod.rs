@@ -126,8 +126,7 @@ fn change(
     after: Option<PassRate>,
     kind: CaseChangeKind,
 ) -> CaseChange {
-    let (case, model) = (entry.case.clone(), entry.model.clone());
-    CaseChange { case, model, kind, before, after, p_value: None }
+    CaseChange { before, after, ..CaseChange::new(&entry.case, &entry.model, kind) }
 }
 
 /// Marks the cases that changed beyond chance on their own, and sets the adjusted p values.

@@ -125,8 +125,7 @@ pub fn yaml(text: &str) -> Result<Value, String> {
 pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, AskError>, String> {
     let text = block.text.trim_end().to_owned();
     if let (Question::Script(_), "no-answer") = (question, block.info.as_str()) {
-        let (kind, console) = (ScriptErrorKind::Timeout, Vec::new());
-        return Ok(Err(ScriptError { kind, message: text, console }.into()));
+        return Ok(Err(ScriptError::new(ScriptErrorKind::Timeout, text).into()));
     }
     if block.info == "no-answer" {
         return Ok(Err(ProviderError::new(ProviderErrorKind::Server, JUDGE, text).into()));
@@ -146,7 +145,7 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
                 format!("the answer on line {} is not what a script returns: {err}", block.line)
             })?;
             let outcome = ScriptOutcome::Returned(ScriptValue::from(value));
-            Ok(Ok(Answer::Script(ScriptAnswer { outcome, console: Vec::new() })))
+            Ok(Ok(Answer::Script(ScriptAnswer::new(outcome))))
         }
     }
 }

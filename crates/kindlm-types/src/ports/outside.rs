@@ -72,11 +72,9 @@ impl ScriptRunner for Unavailable {
         &'a self,
         _question: &'a ScriptQuestion,
     ) -> BoxFuture<'a, Result<ScriptAnswer, ScriptError>> {
-        Box::pin(std::future::ready(Err(ScriptError {
-            kind: ScriptErrorKind::Runtime,
-            message: "scripts cannot be run here: there is no script host".to_owned(),
-            console: Vec::new(),
-        })))
+        let message = "scripts cannot be run here: there is no script host";
+        let err = ScriptError::new(ScriptErrorKind::Runtime, message);
+        Box::pin(std::future::ready(Err(err)))
     }
 }
 

@@ -109,11 +109,26 @@ pub struct ScriptPermissions {
 
 /// The result of a script that ran to its end.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ScriptAnswer {
     /// The returned value or the thrown error.
     pub outcome: ScriptOutcome,
     /// The console output by line, in order; the host limits its size.
     pub console: Vec<String>,
+}
+
+impl ScriptAnswer {
+    /// Creates the result of a script without console output.
+    pub fn new(outcome: ScriptOutcome) -> Self {
+        Self { outcome, console: Vec::new() }
+    }
+
+    /// Sets the console output.
+    #[must_use]
+    pub fn with_console(mut self, console: Vec<String>) -> Self {
+        self.console = console;
+        self
+    }
 }
 
 /// The returned value or the thrown error of a script.
@@ -166,6 +181,7 @@ impl From<Value> for ScriptValue {
 /// The reason why a script was stopped, or could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct ScriptError {
     /// The kind of error.
     pub kind: ScriptErrorKind,
@@ -173,6 +189,20 @@ pub struct ScriptError {
     pub message: String,
     /// The console output up to the error.
     pub console: Vec<String>,
+}
+
+impl ScriptError {
+    /// Creates an error of a script without console output.
+    pub fn new(kind: ScriptErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), console: Vec::new() }
+    }
+
+    /// Sets the console output.
+    #[must_use]
+    pub fn with_console(mut self, console: Vec<String>) -> Self {
+        self.console = console;
+        self
+    }
 }
 
 /// The kind of a script error.

@@ -31,6 +31,27 @@ pub struct Comparison {
     pub differences: Vec<ConditionChange>,
 }
 
+impl Comparison {
+    /// Creates a comparison without cases.
+    pub fn new(
+        before: ComparedRun,
+        after: ComparedRun,
+        verdict: ComparisonVerdict,
+        alpha: f64,
+    ) -> Self {
+        Self {
+            before,
+            after,
+            verdict,
+            alpha,
+            pass_rate: None,
+            cases: Vec::new(),
+            assertions: Vec::new(),
+            differences: Vec::new(),
+        }
+    }
+}
+
 /// A run, a report or a baseline of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -139,6 +160,12 @@ pub struct CaseChange {
 }
 
 impl CaseChange {
+    /// Creates a change of a case without pass rates.
+    pub fn new(case: impl Into<String>, model: impl Into<String>, kind: CaseChangeKind) -> Self {
+        let (case, model) = (case.into(), model.into());
+        Self { case, model, kind, before: None, after: None, p_value: None }
+    }
+
     /// Returns the pass rate after minus the pass rate before, from -1 to 1; `None` if one of them is unknown.
     pub fn difference(&self) -> Option<f64> {
         Some(self.after?.rate - self.before?.rate)

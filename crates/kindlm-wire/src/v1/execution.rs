@@ -431,7 +431,7 @@ impl TryFrom<Execution> for ExecutionResult {
                     unread: wire.unread,
                     truncated: wire.truncated,
                     gaps: wire.gaps,
-                    unsupported: crate::unsupported_parts(&wire.metadata),
+                    unsupported: crate::unsupported::unsupported_parts(&wire.metadata),
                     coverage: Coverage::new(wire.complete_for, wire.lost_evidence),
                     declared: wire.declared_complete,
                 },

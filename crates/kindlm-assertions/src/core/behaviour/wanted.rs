@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(questions.len(), says.len(), "{written} of {actual}");
         for (question, said) in questions.iter().zip(says) {
             let outcome = ScriptOutcome::Returned(ScriptValue::from(said.clone()));
-            answers.insert(question, Ok(Answer::Script(ScriptAnswer { outcome, console: vec![] })));
+            answers.insert(question, Ok(Answer::Script(ScriptAnswer::new(outcome))));
         }
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };

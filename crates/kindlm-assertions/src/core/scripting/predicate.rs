@@ -182,10 +182,7 @@ mod tests {
 
     #[test]
     fn only_true_and_false_are_verdicts() {
-        let answer = |it: ScriptValue| ScriptAnswer {
-            outcome: ScriptOutcome::Returned(it),
-            console: Vec::new(),
-        };
+        let answer = |it: ScriptValue| ScriptAnswer::new(ScriptOutcome::Returned(it));
         assert_eq!(read_verdict(&answer(json!(true).into())), Ok(true));
         assert_eq!(read_verdict(&answer(json!(false).into())), Ok(false));
         for (value, words) in [

@@ -295,12 +295,11 @@ fn rules_that_do_not_apply_are_not_asked_about() {
                     let text = json!({"mark": "MARK", "results": verdicts}).to_string();
                     Answer::from_text(marked(&text, &question), "judge")
                 }
-                Question::Script(_) => Answer::Script(kindlm_types::script::ScriptAnswer {
-                    outcome: kindlm_types::script::ScriptOutcome::Returned(
-                        Value::Bool(long).into(),
-                    ),
-                    console: Vec::new(),
-                }),
+                Question::Script(_) => {
+                    let outcome =
+                        kindlm_types::script::ScriptOutcome::Returned(Value::Bool(long).into());
+                    Answer::Script(kindlm_types::script::ScriptAnswer::new(outcome))
+                }
                 Question::Embedding(_) => panic!("{question:?}"),
             };
             answers.insert(&question, Ok(answer));

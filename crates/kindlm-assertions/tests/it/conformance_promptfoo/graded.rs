@@ -79,7 +79,7 @@ impl Grader<'_> {
             Question::Script(_) => {
                 let value = self.vector["output"]["ctx"].clone();
                 let outcome = ScriptOutcome::Returned(ScriptValue::from(value));
-                Ok(Answer::Script(ScriptAnswer { outcome, console: Vec::new() }))
+                Ok(Answer::Script(ScriptAnswer::new(outcome)))
             }
         }
     }

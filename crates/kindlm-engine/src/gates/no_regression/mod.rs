@@ -175,20 +175,15 @@ mod tests {
 
     fn comparison(verdict: ComparisonVerdict, is_measured: bool) -> Comparison {
         let rate = |rate| PassRate { rate, passed: 1, judged: 1 };
+        let (before, after) = (ComparedRun::default(), ComparedRun::default());
         Comparison {
-            before: ComparedRun::default(),
-            after: ComparedRun::default(),
-            verdict,
-            alpha: 0.05,
             pass_rate: is_measured.then(|| RateChange {
                 before: rate(0.82),
                 after: rate(0.745),
                 p_value: 0.2,
                 ..RateChange::default()
             }),
-            cases: Vec::new(),
-            assertions: Vec::new(),
-            differences: Vec::new(),
+            ..Comparison::new(before, after, verdict, 0.05)
         }
     }
 
@@ -259,14 +254,7 @@ mod tests {
                 "No regression: improved; 5 cases are only in the baseline: `0` on `m`, `1` on `m`, `2` on `m`, 2 more",
             ),
         ] {
-            let case = |name: i32| CaseChange {
-                case: name.to_string(),
-                model: "m".to_owned(),
-                kind: CaseChangeKind::Gone,
-                before: None,
-                after: None,
-                p_value: None,
-            };
+            let case = |name: i32| CaseChange::new(name.to_string(), "m", CaseChangeKind::Gone);
             comparison.cases = (0..count).map(case).collect();
             assert_eq!(
                 no_regression(RegressionDemand::default(), Ok(&comparison)).message,

@@ -92,7 +92,7 @@ impl ScriptRunner for Adding {
         let args: Value = serde_json::from_str(&question.args[1]).unwrap();
         let sum = args["a"].as_f64().unwrap() + args["b"].as_f64().unwrap();
         let outcome = ScriptOutcome::Returned(ScriptValue::Json(json!(sum)));
-        Box::pin(async move { Ok(ScriptAnswer { outcome, console: Vec::new() }) })
+        Box::pin(async move { Ok(ScriptAnswer::new(outcome)) })
     }
 }
 
