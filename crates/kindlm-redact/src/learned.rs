@@ -50,7 +50,7 @@ impl Learned {
 
     /// Calls a function with the current values.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
-        read(&self.0.read().unwrap_or_else(PoisonError::into_inner).secrets)
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner).known)
     }
 }
 

@@ -218,7 +218,7 @@ fn replace(text: &str, mut places: Vec<Range<usize>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use data_encoding::{BASE64, BASE64URL};
+    use data_encoding::{BASE64, BASE64URL, HEXLOWER};
     use proptest::prelude::*;
     use serde_json::json;
 

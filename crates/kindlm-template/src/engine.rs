@@ -9,7 +9,7 @@ use minijinja::{
 use serde_json::Value;
 
 use crate::text::{json_text, text};
-use crate::{bounded, filters, methods, steps};
+use crate::{bounded, filters, methods, rendering, steps};
 
 /// The highest number of engine steps in one rendering. The limit ends nested loops that run too long.
 pub(crate) const FUEL: u64 = 3_000_000;

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use kindlm_types::nearest;
 use minijinja::value::{Object, ObjectRepr, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Expression, State, Value as Jinja, context};
+use minijinja::{Environment, Error, Expression, State, Value as Jinja, context};
 
 use crate::bounded::BUILT_IN;
 use crate::filters::length;

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 
 use crate::aws::{ACCESS_KEY, SECRET_KEY, SESSION_TOKEN};
 use crate::message::KEY_COMMAND;
-use crate::options::{Env, RunCommand, TransportOptions};
+use crate::options::{Env, TransportOptions};
 
 /// The maximum duration of a command.
 const LIMIT: Duration = Duration::from_mins(1);

@@ -78,7 +78,9 @@ fn assemble<A: Assembler>(
         };
         let value = match data.trim() {
             DONE => json!({"type": DONE}),
-            json => parse(json.as_bytes()).map_err(|why| malformed(&why))?,
+            json => {
+                parse(json.as_bytes()).map_err(|it| malformed(&it.why).with_malformed(it.kind))?
+            }
         };
         if !value.is_object() {
             return Err(malformed("an event of the answer is not a JSON object"));
