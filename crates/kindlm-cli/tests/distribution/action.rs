@@ -356,7 +356,7 @@ fn examples_for_ci_install_what_they_run() {
 /// The pages show the version of this checkout.
 #[test]
 fn tutorial_shows_this_version() {
-    let page = fs::read_to_string(root().join("docs/ci.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/tutorials/ci.md")).unwrap();
     assert!(page.contains(&format!("uses: kindlm/kindlm@v{VERSION}\n")));
     assert!(page.contains(&format!("/kindlm/v{VERSION}/.release/gitlab/")));
 }
