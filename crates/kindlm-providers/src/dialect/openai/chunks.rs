@@ -108,7 +108,8 @@ impl Chunks {
     }
 }
 
-/// Adds pieces of tool calls. A piece belongs to the last call with its index, unless both have different ids.
+/// Adds pieces of tool calls. A piece belongs to the last call with its index, unless both have different ids. A piece
+/// with a name begins a call, unless the call has the id of the piece.
 fn add_calls(calls: &mut Value, pieces: &Value) {
     let Value::Array(pieces) = pieces else {
         // The reader of the whole answer rejects a value that is not a list.
@@ -123,7 +124,13 @@ fn add_calls(calls: &mut Value, pieces: &Value) {
         let is_same = |call: &Value| {
             let own = non_empty(&call["id"]);
             let has_id = id.is_none() || own.is_none() || id == own;
-            call.is_object() && call["index"] == piece["index"] && has_id
+            // Some servers give no ids, and the same index or none to each call.
+            let begins = name_of(call).is_some() && name_of(piece).is_some();
+            let is_repeated = id.is_some() && id == own;
+            call.is_object()
+                && call["index"] == piece["index"]
+                && has_id
+                && (!begins || is_repeated)
         };
         match calls.iter_mut().rfind(|call| is_same(call)) {
             Some(call) => {
@@ -139,6 +146,11 @@ fn add_calls(calls: &mut Value, pieces: &Value) {
             None => calls.push(piece.clone()),
         }
     }
+}
+
+/// Returns the name in a piece of a call; `None` without a name.
+fn name_of(piece: &Value) -> Option<&str> {
+    non_empty(&piece["function"]["name"]).or_else(|| non_empty(&piece["name"]))
 }
 
 /// Adds a piece of a function: its name, and the next characters of its arguments.
@@ -180,6 +192,7 @@ mod tests {
         let piece = |piece: Value| json!({"delta": {"tool_calls": [piece]}});
         let call = |id: &str, name: &str, arguments: &str| json!({"index": 0, "id": id, "function": {"name": name, "arguments": arguments}});
         let rest = |arguments: &str| json!({"index": 0, "function": {"arguments": arguments}});
+        let bare = |name: &str, arguments: &str| json!({"function": {"name": name, "arguments": arguments}});
         let last = json!({"delta": {}, "finish_reason": "tool_calls"});
         for (pieces, expected) in [
             (vec![call("a", "f", ""), rest("{\"x\""), rest(":1}")], vec![("a", "f", "{\"x\":1}")]),
@@ -191,6 +204,12 @@ mod tests {
                 vec![("a", "f", "{}"), ("b", "g", "{}")],
             ),
             (vec![call("a", "f", "{"), call("", "", "}")], vec![("a", "f", "{}")]),
+            // Some servers give no ids.
+            (
+                vec![call("", "f", "{}"), call("", "g", "{"), rest("}")],
+                vec![("", "f", "{}"), ("", "g", "{}")],
+            ),
+            (vec![bare("f", "{}"), bare("g", "{}")], vec![("", "f", "{}"), ("", "g", "{}")]),
         ] {
             let mut choices: Vec<Value> = pieces.into_iter().map(piece).collect();
             choices.push(last.clone());
@@ -201,7 +220,7 @@ mod tests {
             let calls: Vec<_> = calls
                 .map(|it| {
                     (
-                        it["id"].as_str().unwrap().to_owned(),
+                        it["id"].as_str().unwrap_or_default().to_owned(),
                         function(it, "name"),
                         function(it, "arguments"),
                     )
