@@ -14,6 +14,9 @@ impl Assembler for Events {
 
     fn add(&mut self, mut event: Value) -> Result<Progress, Malformed> {
         Ok(match event["type"].as_str() {
+            Some("response.failed") if event["response"]["error"].is_object() => {
+                Progress::Failed(json!({"error": event["response"]["error"].take()}))
+            }
             Some("response.completed" | "response.incomplete" | "response.failed") => {
                 Progress::End(event["response"].take())
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kindlm_providers::{Arrival, Codec, HttpResponse};
+use kindlm_types::ProviderErrorKind as Kind;
 use serde_json::{Value, json};
 
 use super::{codec, exchange, hi, prompt, raw};
@@ -100,6 +101,22 @@ fn the_first_token_is_the_first_part_of_the_answer() {
         whole.arrivals = arrivals;
         let reply = streaming(provider).decode(&hi(), &whole).unwrap();
         assert_eq!(reply.first_token_ms, Some(250.0), "{provider}");
+    }
+}
+
+#[test]
+fn a_failed_response_after_a_text_is_retryable_and_lost() {
+    let text = r#"data: {"type": "response.output_text.delta", "delta": "Hi"}"#;
+    for (code, kind) in
+        [("server_error", Kind::Server), ("rate_limit_exceeded", Kind::RateLimited)]
+    {
+        let error = json!({"code": code, "message": "no"});
+        let response = json!({"status": "failed", "output": [], "error": error});
+        let failed = json!({"type": "response.failed", "response": response});
+        let body = format!("{text}\n\ndata: {failed}\n\n");
+        let err = streaming("openai-responses").decode(&hi(), &raw(200, &body)).unwrap_err();
+        assert_eq!((err.kind, err.retryable, err.lost), (kind, true, true), "{err}");
+        assert_eq!(err.message, "no");
     }
 }
 
