@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _, stream};
-use kindlm_types::{ProviderError, ProviderErrorKind as Kind, Reply};
+use kindlm_types::{MalformedKind, ProviderError, ProviderErrorKind as Kind, Reply};
 use serde_json::{Value, json};
 use sse_stream::SseStream;
 
@@ -37,6 +37,9 @@ pub(crate) enum Progress {
 /// The event that ends streams of the chat dialect. It is not JSON.
 pub(crate) const DONE: &str = "[DONE]";
 
+/// The end of an event, which follows the body. Some servers leave it out after the last event.
+const END_OF_EVENT: &[u8] = b"\n\n";
+
 /// Decodes a response with `decode`, which gets a streamed answer in the form that is not streamed.
 ///
 /// `decode` gets an error response, and the JSON of a server that ignores `stream`, unchanged. Fails if the stream
@@ -59,8 +62,11 @@ fn assemble<A: Assembler>(
     reader: &Reader<'_>,
     response: &HttpResponse,
 ) -> Result<(HttpResponse, Option<f64>), ProviderError> {
-    let arrived = Cell::new(None);
-    let chunks = stream::iter(pieces(response)).map(|(piece, after)| {
+    let (arrived, at_end) = (Cell::new(None), Cell::new(false));
+    let pieces = pieces(response).into_iter().map(Some).chain([None]);
+    let chunks = stream::iter(pieces).map(|piece| {
+        at_end.set(piece.is_none());
+        let (piece, after) = piece.unwrap_or((END_OF_EVENT, None));
         arrived.set(after);
         Ok::<&[u8], Infallible>(piece)
     });
@@ -68,9 +74,15 @@ fn assemble<A: Assembler>(
     let (mut assembler, mut first) = (A::default(), None);
     // The whole body has arrived, so the stream is never pending.
     while let Some(event) = events.next().now_or_never().flatten() {
-        let event = event.map_err(|err| {
-            reader.malformed(&format!("the answer is not a stream of events ({err})"), response)
-        })?;
+        let event = match event {
+            Ok(event) => event,
+            // The body ends within a line.
+            Err(_) if at_end.get() => break,
+            Err(err) => {
+                let why = format!("the answer is not a stream of events ({err})");
+                return Err(reader.malformed(&why, response));
+            }
+        };
         let Some(data) = event.data.filter(|it| !it.is_empty()) else { continue };
         let malformed = |why: &str| {
             let (status, body) = (response.status, data.clone().into_bytes());
@@ -78,9 +90,12 @@ fn assemble<A: Assembler>(
         };
         let value = match data.trim() {
             DONE => json!({"type": DONE}),
-            json => {
-                parse(json.as_bytes()).map_err(|it| malformed(&it.why).with_malformed(it.kind))?
-            }
+            json => match parse(json.as_bytes()) {
+                Ok(value) => value,
+                // The body ends within an event.
+                Err(it) if at_end.get() && it.kind == MalformedKind::Unknown => break,
+                Err(it) => return Err(malformed(&it.why).with_malformed(it.kind)),
+            },
         };
         if !value.is_object() {
             return Err(malformed("an event of the answer is not a JSON object"));

@@ -34,12 +34,25 @@ fn a_stream_that_is_cut_is_never_an_answer() {
         assert!(!found.is_empty(), "{provider}: record an exchange with a stream");
         for (asked, text, _) in found {
             let codec = streaming(provider);
-            let last = text.trim_end().rfind("data: ").unwrap();
-            // Without an empty line after it, the last event does not count.
-            for end in (0..last).step_by(7).chain([text.trim_end().len()]) {
+            let text = text.trim_end();
+            let last = text.rfind("data: ").unwrap();
+            for end in (0..last).step_by(7).chain([text.len() - 1]) {
                 let Some(cut) = text.get(..end) else { continue };
                 let reply = codec.decode(&prompt(asked.clone()), &raw(200, cut));
-                assert!(reply.is_err(), "{provider}: {cut}");
+                assert!(reply.is_err_and(|it| it.retryable), "{provider}: {cut}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_can_end_without_an_empty_line() {
+    for provider in PROVIDERS {
+        for (asked, text, expected) in streams(provider) {
+            for end in ["", "\n", "\r", "\n\n\n"] {
+                let body = format!("{}{end}", text.trim_end());
+                let reply = streaming(provider).decode(&prompt(asked.clone()), &raw(200, &body));
+                assert_eq!(reply.unwrap().text, expected["text"], "{provider} {end:?}");
             }
         }
     }
