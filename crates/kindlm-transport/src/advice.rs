@@ -5,6 +5,10 @@ use rustls::{CertificateError, Error as TlsError};
 
 use crate::HttpResponse;
 
+/// The advice for an incomplete response.
+const INCOMPLETE: &str =
+    "it is incomplete: the server, or a proxy on the way, has cut it; try again";
+
 /// Returns the error message for an error that a codec decoded from a response.
 ///
 /// `host` is the server. `key` is the key of the provider's settings that holds the address.
@@ -60,9 +64,7 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
         Kind::MalformedResponse if str::from_utf8(&response.body).is_err() => {
             "it is not UTF-8: the server, or a proxy on the way, has damaged it"
         }
-        Kind::MalformedResponse if breaks_off(response) => {
-            "it is incomplete: the server, or a proxy on the way, has cut it; try again"
-        }
+        Kind::MalformedResponse if breaks_off(response) => INCOMPLETE,
         Kind::MalformedResponse => match err.malformed {
             MalformedKind::Unknown => {
                 return Some(format!("check that `{key}` leads to the API of a model"));
@@ -70,6 +72,7 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
             MalformedKind::Faulty => {
                 "the server wrote a faulty answer: update it, or report it to its makers"
             }
+            MalformedKind::Incomplete => INCOMPLETE,
             MalformedKind::Unsupported => return None,
         },
         _ => return None,
@@ -146,6 +149,7 @@ mod tests {
                 MalformedKind::Faulty,
                 Some("the server wrote a faulty answer: update it, or report it to its makers"),
             ),
+            (MalformedKind::Incomplete, Some(INCOMPLETE)),
             (MalformedKind::Unsupported, None),
         ] {
             let err = ProviderError::new(Kind::MalformedResponse, "p", quoted).with_malformed(kind);

@@ -71,7 +71,7 @@ fn assemble<A: Assembler>(
         Ok::<&[u8], Infallible>(piece)
     });
     let mut events = std::pin::pin!(SseStream::from_bytes_stream(chunks));
-    let (mut assembler, mut first) = (A::default(), None);
+    let (mut assembler, mut first, mut has_event) = (A::default(), None, false);
     // The whole body has arrived, so the stream is never pending.
     while let Some(event) = events.next().now_or_never().flatten() {
         let event = match event {
@@ -100,6 +100,7 @@ fn assemble<A: Assembler>(
         if !value.is_object() {
             return Err(malformed("an event of the answer is not a JSON object"));
         }
+        has_event = true;
         match assembler.add(value).map_err(|it| malformed(&it.why).with_malformed(it.kind))? {
             Progress::Other => {}
             Progress::Part => first = first.or(Some(arrived.get())),
@@ -115,7 +116,8 @@ fn assemble<A: Assembler>(
         }
     }
     let message = format!("the answer broke off: the stream ended without `{}`", A::END);
-    Err(reader.malformed(&message, response).retryable())
+    let kind = if has_event { MalformedKind::Incomplete } else { MalformedKind::Unknown };
+    Err(reader.malformed(&message, response).with_malformed(kind).retryable())
 }
 
 /// Returns an error that the provider reported in a stream. Its status is that of the stream, so the kind decides if a

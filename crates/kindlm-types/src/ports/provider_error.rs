@@ -62,6 +62,8 @@ pub enum MalformedKind {
     Unknown,
     /// The response comes from the API of a model, but breaks the format of that API.
     Faulty,
+    /// The response comes from the API of a model, but the connection was cut before its end.
+    Incomplete,
     /// The response comes from the API of a model, but KindLM does not support a part of it.
     Unsupported,
 }

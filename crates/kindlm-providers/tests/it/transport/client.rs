@@ -1,7 +1,7 @@
 //! Tests of the client and its providers.
 
 use kindlm_providers::transport::TransportOptions;
-use kindlm_testing::mock::MockReply;
+use kindlm_testing::mock::{MockReply, MockRequest};
 use kindlm_types::{Models, Problem, ProviderErrorKind as Kind, Unlimited};
 
 use super::*;
@@ -84,6 +84,19 @@ async fn a_stream_that_breaks_off_or_fails_is_requested_again() {
             client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": url, "stream": true}}));
         let reply = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await;
         assert_eq!(reply.as_ref().ok().map(|it| it.attempts), attempts, "{reply:?}");
+    }
+    for (body, advice) in [
+        (chunks(), "it is incomplete: the server, or a proxy on the way, has cut it; try again"),
+        (": hi\n\n".to_owned(), "check that `baseUrl` leads to the API of a model"),
+    ] {
+        let broken = move |_: &MockRequest| MockReply::raw(200, "text/event-stream", body.clone());
+        let server = MockServer::answering(broken).unwrap();
+        let url = format!("{}/v1", server.url());
+        let client =
+            client(json!({"openai": {"apiKeyEnv": "TOKEN", "baseUrl": url, "stream": true}}));
+        let err = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
+        assert_eq!((err.kind, err.attempts), (Kind::MalformedResponse, 3), "{err}");
+        assert!(err.message.contains(advice), "{err}");
     }
 }
 
