@@ -29,6 +29,9 @@ impl Assembler for Events {
                 if is_part(&event["delta"]["stop_reason"]) {
                     self.message["stop_reason"] = event["delta"]["stop_reason"].take();
                 }
+                if event["usage"].is_object() && self.message["usage"].is_null() {
+                    self.message["usage"] = json!({});
+                }
                 // The counts of this event are those of the whole message so far.
                 let counts = event["usage"].as_object().into_iter().flatten();
                 for (key, count) in counts.filter(|(_, count)| !count.is_null()) {

@@ -134,6 +134,24 @@ fn a_failed_response_after_a_text_is_retryable_and_lost() {
 }
 
 #[test]
+fn counts_are_read_without_counts_at_the_start() {
+    for start in [json!({}), json!({"usage": null})] {
+        let events = [
+            json!({"type": "message_start", "message": start}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}}),
+            json!({
+                "type": "message_delta", "delta": {"stop_reason": "end_turn"},
+                "usage": {"input_tokens": 3, "output_tokens": 2},
+            }),
+            json!({"type": "message_stop"}),
+        ];
+        let body = events.map(|it| format!("data: {it}\n\n")).concat();
+        let reply = streaming("anthropic").decode(&hi(), &raw(200, &body)).unwrap();
+        assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (3, 2), "{body}");
+    }
+}
+
+#[test]
 fn hostile_events_are_errors() {
     let hostile = [
         "",
