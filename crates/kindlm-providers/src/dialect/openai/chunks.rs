@@ -86,7 +86,7 @@ impl Chunks {
                 }
                 _ => append(&mut self.choice["message"][key.as_str()], piece.clone()),
             }
-            has_part |= is_part(&piece);
+            has_part |= is_part(&piece) && is_answer(&key);
         }
         Ok(has_part)
     }
@@ -106,6 +106,12 @@ impl Chunks {
         answer.insert("choices".to_owned(), choices);
         Ok(Value::Object(answer))
     }
+}
+
+/// Returns true if the values of this key of a `delta` are parts of the answer. Other keys have facts about it.
+fn is_answer(key: &str) -> bool {
+    matches!(key, "content" | "refusal" | "tool_calls" | "function_call")
+        || key.starts_with("reasoning")
 }
 
 /// Adds pieces of tool calls. A piece belongs to the last call with its index, unless both have different ids. A piece
@@ -246,6 +252,23 @@ mod tests {
             let mut choices: Vec<Value> = pieces.into_iter().map(piece).collect();
             choices.push(last.clone());
             assert_eq!(whole(&choices)["message"]["content"], expected);
+        }
+    }
+
+    #[test]
+    fn only_parts_of_the_answer_are_its_first_token() {
+        for (delta, expected) in [
+            (json!({"role": "assistant", "content": ""}), false),
+            (json!({"provider_specific_fields": {"citations": ["a"]}}), false),
+            (json!({"content": "a"}), true),
+            (json!({"refusal": "a"}), true),
+            (json!({"reasoning_content": "a"}), true),
+            (json!({"reasoning": "a"}), true),
+            (json!({"tool_calls": [{"index": 0}]}), true),
+            (json!({"function_call": {"name": "f"}}), true),
+        ] {
+            let added = Chunks::default().add(json!({"choices": [{"delta": delta}]}));
+            assert_eq!(matches!(added, Ok(Progress::Part)), expected, "{delta}");
         }
     }
 
