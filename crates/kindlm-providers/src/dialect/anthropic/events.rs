@@ -80,7 +80,7 @@ impl Events {
             }
             Some("input_json_delta") => input.push_str(part::text_at(delta, "partial_json")?),
             Some("signature_delta" | "citations_delta") => return Ok(Progress::Other),
-            Some(kind) => return Err(Malformed::unsupported(kind)),
+            Some(kind) => return Err(Malformed::unsupported_part(kind)),
             None => {
                 return Err(Malformed::not_a("a text", "the `type` of a delta", &delta["type"]));
             }

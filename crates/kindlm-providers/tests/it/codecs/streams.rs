@@ -201,4 +201,9 @@ fn hostile_events_are_errors() {
         let binary = HttpResponse::new(200, [0xFF, 0x00, 0xFE]);
         assert!(codec.decode(&hi(), &binary).is_err(), "{provider}");
     }
+    let body = "data: {\"type\": \"content_block_start\", \"index\": 0, \"content_block\": {}}\n\n\
+                data: {\"type\": \"content_block_delta\", \"index\": 0, \"delta\": {\"type\": \"new_delta\"}}\n\n";
+    let err = streaming("anthropic").decode(&hi(), &raw(200, body)).unwrap_err();
+    let expected = "the answer has a part of the type \"new_delta\", which is unsupported";
+    assert!(err.message.starts_with(expected), "{err}");
 }
