@@ -145,7 +145,8 @@ impl Credential {
     }
 
     /// Returns a newer credential than one that the provider refused; `None` if there is none. Runs the command only if
-    /// the refused credential has no known expiration, and at most once a minute. Fails if the command fails.
+    /// the refused credential has expired or has no known expiration. Without a known expiration, it runs at most once a
+    /// minute. Fails if the command fails.
     pub(crate) async fn after_refusal(
         &self,
         refused: &Issued,
@@ -157,7 +158,10 @@ impl Credential {
         if let Some(issued) = state.issued.as_ref().filter(|it| is_newer(it)) {
             return Ok(Some(issued.clone()));
         }
-        if refused.expires.is_some() || state.renewed.is_some_and(|it| it.elapsed() < PAUSE) {
+        // A request can wait so long for its permit that its credential expires.
+        let is_valid = refused.is_valid(Timestamp::now());
+        let is_recent = state.renewed.is_some_and(|it| it.elapsed() < PAUSE);
+        if is_valid && (refused.expires.is_some() || is_recent) {
             return Ok(None);
         }
         state.renewed = Some(Instant::now());

@@ -107,6 +107,26 @@ async fn a_key_is_renewed_once_and_only_without_an_expiration() {
 }
 
 #[tokio::test]
+async fn a_key_that_expires_before_its_request_is_renewed() {
+    let script = r#"[ "$run" = 1 ] && seconds=1 || seconds=3600
+        echo "{\"token\": \"short-lived-key-$run\", \"expires_in\": $seconds}""#;
+    let server = MockServer::answering(|request| {
+        let key = sent_key(request);
+        if key == "short-lived-key-1" {
+            // The key expires within a second.
+            return MockReply::error(401, "expired").after(Duration::from_millis(1_100));
+        }
+        MockReply::text(format!("you sent {key}"))
+    })
+    .unwrap();
+    let folder = folder(script);
+    let client = client_in(folder.path(), config(&server), Secrets::default());
+    let reply = ask(&client, "openai").await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.attempts), ("you sent short-lived-key-2", 2));
+    assert_eq!(runs(&folder), 2);
+}
+
+#[tokio::test]
 async fn a_refused_websocket_is_opened_again_with_a_new_key() {
     let server = MockServer::answering(|request| {
         MockReply::error(401, &format!("expired: {}", sent_key(request)))
