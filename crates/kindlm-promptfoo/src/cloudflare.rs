@@ -131,6 +131,7 @@ impl Translator<'_> {
             return None;
         };
         let below = match vendor {
+            "mistral" => "/v1".to_owned(),
             "workers-ai" => format!("/{model}"),
             "azure-openai" => {
                 let names = value(own, "resourceName").zip(value(own, "deploymentName"));

@@ -571,6 +571,13 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:mistral:mistral-small', config: { accountId: a, gatewayId: g } }]",
+        As(&[
+            "baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/mistral/v1 apiKeyEnv: MISTRAL_API_KEY",
+        ]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
         "env: { CLOUDFLARE_ACCOUNT_ID: a, GATEWAY: g }\nproviders: [{ id: 'cloudflare-gateway:workers-ai:@cf/meta/llama', config: { gatewayIdEnvar: GATEWAY } }]",
         As(&[
             "baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/workers-ai/@cf/meta/llama apiKeyEnv: CLOUDFLARE_API_KEY",
