@@ -643,7 +643,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
     (
         "providers: xai:responses:…",
         "providers: [{ id: 'xai:responses:grok-4.3', config: { stream: true } }]",
-        Refused("`stream` of `openai:responses`"),
+        As(&["stream: true"]),
     ),
     (
         "providers: xai:voice:…",
