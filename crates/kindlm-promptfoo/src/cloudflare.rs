@@ -38,17 +38,11 @@ const OWN: [&str; 9] = [
 ];
 
 /// The other settings that promptfoo reads for Anthropic's models behind the gateway, and those of the server.
-const ANTHROPIC: [&str; 9] = [
-    "apiBaseUrl",
-    "apiKey",
-    "apiKeyEnvar",
-    "cost",
-    "headers",
-    "max_tokens",
-    "temperature",
-    "top_k",
-    "top_p",
-];
+const ANTHROPIC: [&str; 8] =
+    ["apiKey", "apiKeyEnvar", "cost", "headers", "max_tokens", "temperature", "top_k", "top_p"];
+
+/// The settings of an address. They must not send the token of the gateway to another host.
+const ADDRESSES: [&str; 4] = ["apiBaseUrl", "apiHost", "baseURL", "baseUrl"];
 
 /// Returns the name of a vendor behind the gateway; `None` for other names.
 pub(super) fn find(vendor: &str) -> Option<&'static str> {
@@ -75,7 +69,10 @@ impl Translator<'_> {
         let mut own: Vec<(&str, String)> = Vec::new();
         let mut rest = Vec::new();
         for (key, value) in config {
-            if OWN.contains(&&*key.name) {
+            if ADDRESSES.contains(&&*key.name) {
+                let message = format!("`config.{}` has no effect on `{model}`", key.name);
+                self.warn(key.span, message, Some("requests go to the gateway; remove it"));
+            } else if OWN.contains(&&*key.name) {
                 let json = || value.to_json().to_string();
                 own.push((&key.name, value.text().map_or_else(json, |it| self.with_env(it))));
             } else if kind == "anthropic" && !ANTHROPIC.contains(&&*key.name) {
@@ -85,10 +82,8 @@ impl Translator<'_> {
             }
         }
         let mut settings = self.settings(kind, &rest);
-        if !settings.provider.iter().any(|(it, _)| *it == "baseUrl") {
-            let url = self.gateway_address(span, (vendor, model), &own)?;
-            settings.provider.push(("baseUrl", text(span, &url)));
-        }
+        let url = self.gateway_address(span, (vendor, model), &own)?;
+        settings.provider.push(("baseUrl", text(span, &url)));
         let key = VENDORS.iter().find(|(it, _)| *it == vendor)?.1;
         or_else(&mut settings.provider, "apiKeyEnv", || text(span, key));
         let mut headers = Vec::new();

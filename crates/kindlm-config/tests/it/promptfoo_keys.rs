@@ -598,6 +598,16 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o', config: { accountId: a, gatewayId: g, apiBaseUrl: 'https://b.example' } }]",
+        As(&["baseUrl: https://gateway.ai.cloudflare.com/v1/a/g/openai"]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o', config: { accountId: a, gatewayId: g, apiHost: b.example } }]",
+        Warned("`config.apiHost` has no effect on `gpt-4o`"),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
         "providers: ['cloudflare-gateway:openai:gpt-4o']",
         Refused("the address of this provider is missing"),
     ),
