@@ -153,8 +153,10 @@ impl Translator<'_> {
             }
             return variable;
         }
-        let names = [value(own, "cfAigTokenEnvar"), Some("CF_AIG_TOKEN")];
-        let set = names.into_iter().flatten().find(|it| self.env_value(it).is_some());
-        set.map(str::to_owned)
+        let is_set = |name: &str| self.env_value(name).is_some();
+        let usual = Some("CF_AIG_TOKEN").filter(|it| is_set(it));
+        // The variable that the config names may be set only when the suite is run.
+        let named = value(own, "cfAigTokenEnvar").filter(|it| usual.is_none() || is_set(it));
+        named.or(usual).map(str::to_owned)
     }
 }

@@ -608,6 +608,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o', config: { accountId: a, gatewayId: g, cfAigTokenEnvar: MY_TOKEN } }]",
+        As(&["headers: cf-aig-authorization: Bearer env:MY_TOKEN"]),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
         "providers: ['cloudflare-gateway:openai:gpt-4o']",
         Refused("the address of this provider is missing"),
     ),
