@@ -56,7 +56,7 @@ impl RawRequest {
         }
         Ok(Self {
             method: method.to_owned(),
-            target: target.trim().to_owned(),
+            target: path_of(target.trim()),
             host: host.ok_or("it has no header `Host`")?,
             headers,
             body: body.trim().to_owned(),
@@ -75,6 +75,16 @@ impl RawRequest {
         settings.extend((!body.is_empty()).then(|| (key(span, "body"), text(span, body))));
         settings
     }
+}
+
+/// Returns the path and the query of a target. The host of a whole address has no effect, as in promptfoo.
+fn path_of(target: &str) -> String {
+    let below = ["https://", "http://"].iter().find_map(|it| target.strip_prefix(it));
+    let path = below.map_or(target, |it| it.find(['/', '?']).map_or("", |at| &it[at..]));
+    if path.starts_with('/') || path.starts_with("{{") {
+        return path.to_owned();
+    }
+    format!("/{path}")
 }
 
 impl Translator<'_> {
@@ -131,6 +141,22 @@ mod tests {
         );
         let request = RawRequest::parse("\nGET / HTTP/2\nhost: h\n").unwrap();
         assert_eq!((request.host.as_str(), request.body.as_str()), ("h", ""));
+    }
+
+    #[test]
+    fn targets_keep_only_their_path_and_query() {
+        for (target, expected) in [
+            ("chat", "/chat"),
+            ("/chat?a=1", "/chat?a=1"),
+            ("{{ path }}", "{{ path }}"),
+            ("https://b.example/x?a=1", "/x?a=1"),
+            ("http://{{ host }}/x", "/x"),
+            ("http://b.example?a=1", "/?a=1"),
+            ("http://b.example", "/"),
+        ] {
+            let request = RawRequest::parse(&format!("GET {target} HTTP/1.1\nHost: h")).unwrap();
+            assert_eq!(request.target, expected, "{target}");
+        }
     }
 
     #[test]
