@@ -9,8 +9,8 @@ use super::files::path;
 /// The settings that promptfoo ignores beside a raw request.
 const IGNORED: [&str; 5] = ["url", "method", "headers", "queryParams", "body"];
 
-/// The headers that the connection sets by itself.
-const OF_CONNECTION: [&str; 2] = ["host", "content-length"];
+/// The header that the connection sets by itself.
+const OF_CONNECTION: &str = "content-length";
 
 /// The parts of a raw request. All of them may have templates.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,16 +50,22 @@ impl RawRequest {
             let (name, value) = (name.trim(), value.trim());
             if name.eq_ignore_ascii_case("host") {
                 host = Some(value.to_owned());
-            } else if !OF_CONNECTION.iter().any(|it| name.eq_ignore_ascii_case(it)) {
+            } else if !name.eq_ignore_ascii_case(OF_CONNECTION) {
                 headers.push((name.to_owned(), value.to_owned()));
             }
         }
+        let is_multipart = headers.iter().any(|(name, value): &(String, String)| {
+            name.eq_ignore_ascii_case("content-type")
+                && value.to_ascii_lowercase().starts_with("multipart/")
+        });
+        let body = body.trim();
         Ok(Self {
             method: method.to_owned(),
             target: path_of(target.trim()),
             host: host.ok_or("it has no header `Host`")?,
             headers,
-            body: body.trim().to_owned(),
+            // Servers read the parts of a form only with these line breaks.
+            body: if is_multipart { body.replace('\n', "\r\n") } else { body.to_owned() },
         })
     }
 
@@ -138,6 +144,12 @@ mod tests {
                 headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
                 body: "{\"q\": \"{{prompt}}\"}".to_owned(),
             }
+        );
+        let raw = "POST / HTTP/1.1\nHost: h\nContent-Type: multipart/form-data; boundary=b\n\n\
+            --b\nContent-Disposition: form-data; name=\"q\"\n\n{{prompt}}\n--b--\n";
+        assert_eq!(
+            RawRequest::parse(raw).unwrap().body,
+            "--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\n{{prompt}}\r\n--b--"
         );
         let request = RawRequest::parse("\nGET / HTTP/2\nhost: h\n").unwrap();
         assert_eq!((request.host.as_str(), request.body.as_str()), ("h", ""));
