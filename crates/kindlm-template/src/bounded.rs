@@ -56,6 +56,11 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     }
 }
 
+/// True if a filter counts its results by itself.
+pub(crate) fn counts(name: &str) -> bool {
+    FILTERS.iter().any(|(it, _)| *it == name)
+}
+
 /// Converts a numeric argument to a size. Returns 0 for any other argument, because the filter itself refuses it.
 fn number(value: Option<&Jinja>) -> usize {
     let Some(value) = value.filter(|it| it.kind() == ValueKind::Number) else { return 0 };
@@ -94,6 +99,19 @@ fn widest(format: &str, args: &[Jinja]) -> usize {
 mod tests {
     use crate::Variables;
     use serde_json::{Map, json};
+
+    #[test]
+    fn results_of_filters_count_once() {
+        let vars = json!({"s": "x".repeat(900_000)});
+        let variables = Variables::new(vars.as_object().unwrap(), &Map::new());
+        for (filter, length) in
+            [("dump", 900_002), ("tojson", 900_002), ("replace('y', 'z')", 900_000)]
+        {
+            let template = format!("{{% for i in range(20) %}}{{{{ s|{filter} }}}}{{% endfor %}}");
+            let text = variables.render(&template).unwrap();
+            assert_eq!(text.len(), 20 * length, "{filter}");
+        }
+    }
 
     #[test]
     fn too_large_results_are_refused() {

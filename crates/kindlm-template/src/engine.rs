@@ -75,7 +75,8 @@ impl Filters {
         let mut engine = ENGINE.clone();
         for (name, filter) in filters {
             let called = name.clone();
-            engine.add_filter(name, move |values: Rest<Jinja>| {
+            let is_counted = filters::counts(&name);
+            engine.add_filter(name, move |state: &mut State<'_, '_>, values: Rest<Jinja>| {
                 let failed = |message: String| {
                     let message = format!("the filter `{called}`: {message}");
                     minijinja::Error::new(ErrorKind::InvalidOperation, message)
@@ -83,7 +84,9 @@ impl Filters {
                 let values: Result<Vec<Value>, _> =
                     values.iter().map(serde_json::to_value).collect();
                 let values = values.map_err(|err| failed(err.to_string()))?;
-                Ok(Jinja::from(Serde(filter(&values).map_err(failed)?)))
+                let value = Jinja::from(Serde(filter(&values).map_err(failed)?));
+                // The template counts the results of all other filters.
+                if is_counted { rendering::made(state, value) } else { Ok(value) }
             });
         }
         Self(engine)

@@ -4,6 +4,7 @@ use kindlm_types::ecma;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, Error, State, Value as Jinja};
 
+use crate::bounded;
 use crate::rendering::made;
 use crate::text::{not_too_long, text};
 
@@ -19,6 +20,16 @@ pub(crate) const ADDED: [&str; 9] = [
     "urlencode",
     "wordcount",
 ];
+
+/// The added filters that count their results by themselves.
+///
+/// `map` collects the results of all items before its own result is counted, so large results must count earlier.
+const COUNTED: [&str; 3] = ["center", "dump", "truncate"];
+
+/// True if a filter counts its results by itself, so that they must not be counted again.
+pub(crate) fn counts(name: &str) -> bool {
+    COUNTED.contains(&name) || bounded::counts(name)
+}
 
 /// The names of the Jinja tests (as in `{% if x is null %}`) that this crate adds.
 pub(crate) const ADDED_TESTS: [&str; 3] = ["falsy", "null", "truthy"];

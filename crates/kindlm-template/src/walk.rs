@@ -14,7 +14,7 @@ use minijinja::machinery::ast::{self, BinOpKind, CallArg, Expr, Spanned, Stmt};
 use crate::built_in::{FILTERS, MORE_FILTERS, MORE_TESTS, TESTS};
 use crate::engine::ENGINE;
 use crate::fault::Fault;
-use crate::filters::{ADDED, ADDED_TESTS};
+use crate::filters::{ADDED, ADDED_TESTS, counts};
 use crate::methods::METHODS;
 use crate::names::unknown;
 use crate::scope::{Binding, LOOP, Scope};
@@ -341,6 +341,9 @@ impl<'t> Walk<'t> {
             }
             Expr::Filter(it) => {
                 let filter = self.filter(it, is_asked);
+                if counts(it.name) {
+                    return filter;
+                }
                 self.step(steps::MADE, filter, expression)
             }
             Expr::Test(it) => {
