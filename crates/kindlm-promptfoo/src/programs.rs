@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kindlm_source::{Code, Diagnostic, Span};
 use kindlm_types::ecma;
@@ -230,6 +231,20 @@ if ran.returncode != 0 or (error and not output):
 return output
 "#;
 
+/// The time limit of a command without a limit of its own, as in promptfoo.
+const USUAL_LIMIT: Duration = Duration::from_secs(60);
+
+/// The longest time limit of a command.
+const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Returns the time limit of a command: `config.timeout` of its prompt, in milliseconds, or the usual limit.
+fn time_limit(args: &[Value]) -> Duration {
+    let own = args.first().and_then(|it| it.get("config")?.get("timeout")?.as_u64());
+    // promptfoo also uses the usual limit for the number 0.
+    let own = own.filter(|it| *it > 0).map(Duration::from_millis);
+    own.map_or(USUAL_LIMIT, |it| it.min(LONGEST_LIMIT))
+}
+
 /// Runs a program and returns its result, or an error message.
 pub(super) fn run(runner: &Runner, program: &Program, args: &[Value]) -> Result<Value, String> {
     run_program(runner, program, args).map_err(|err| err.to_string())
@@ -243,11 +258,15 @@ fn run_program(runner: &Runner, program: &Program, args: &[Value]) -> Result<Val
         Language::Python | Language::JavaScript => None,
     };
     if let Some(code) = code {
+        let mut runner = runner.clone();
+        if program.language == Language::Command {
+            runner.settings.timeout = Some(time_limit(args));
+        }
         let params = ["path", "context"].map(str::to_owned).to_vec();
         let source = ScriptSource::Body { params, code: code.into() };
         let args: Vec<Value> =
             std::iter::once(Value::from(path)).chain(args.iter().cloned()).collect();
-        return ask(runner, ScriptRuntime::Python, source, &args);
+        return ask(&runner, ScriptRuntime::Python, source, &args);
     }
     let (runtime, source) = if program.is_python() {
         (ScriptRuntime::Python, ScriptSource::File { path, function })
@@ -299,6 +318,35 @@ fn ask(
         }
         ScriptOutcome::Threw { message, thrown, .. } => {
             Err(format!("it threw `{}`", message.unwrap_or(thrown)).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::script::ScriptAnswer;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn commands_have_the_time_limit_of_their_prompt() {
+        let runner = Runner {
+            scripts: Arc::new(|question: &ScriptQuestion| {
+                let limit = json!(format!("{:?}", question.timeout));
+                Ok(ScriptAnswer::new(ScriptOutcome::Returned(ScriptValue::Json(limit))))
+            }),
+            settings: kindlm_assertions::ScriptSettings::default(),
+        };
+        let command = Program::command("./p.sh");
+        for (config, expected) in [
+            (json!({}), "Some(60s)"),
+            (json!({"timeout": 0}), "Some(60s)"),
+            (json!({"timeout": 90_000}), "Some(90s)"),
+            (json!({"timeout": u64::MAX}), "Some(86400s)"),
+        ] {
+            let limit = run(&runner, &command, &[json!({"config": config})]);
+            assert_eq!(limit, Ok(json!(expected)), "{config}");
         }
     }
 }
