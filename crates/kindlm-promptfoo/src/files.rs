@@ -1,6 +1,7 @@
 //! Files that a promptfoo config refers to.
 
 use kindlm_source::{Code, Node, Source, Span, read};
+use kindlm_types::FileError;
 use serde_json::Value;
 
 use super::Translator;
@@ -59,6 +60,18 @@ impl Translator<'_> {
                 self.file_error(span, err.to_string(), "the path is relative to the config file");
                 None
             }
+        }
+    }
+
+    /// Returns false for a missing file, which is reported at `span`.
+    pub(super) fn exists(&mut self, span: Span, path: &str) -> bool {
+        // With this limit, the error of an existing file is that it is too large. Its contents are not needed.
+        match self.inputs.files.read_bytes(path, 0) {
+            Err(err @ FileError::NotFound { .. }) => {
+                self.file_error(span, err.to_string(), "the path is relative to the config file");
+                false
+            }
+            _ => true,
         }
     }
 

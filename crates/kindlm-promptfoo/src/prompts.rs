@@ -231,7 +231,8 @@ impl Translator<'_> {
             && !written.contains("{{");
         if let Some(line) = written.strip_prefix("exec:") {
             let line = line.trim();
-            if line.is_empty() {
+            let is_blank = |it: char| it.is_whitespace() || matches!(it, '"' | '\'');
+            if line.chars().all(is_blank) {
                 self.error(span, "the command is missing", Some("write it as `exec:./prompt.sh`"));
             } else {
                 prompts.add_program(span, line, Program::command(line), about);
@@ -256,6 +257,9 @@ impl Translator<'_> {
     fn file(&mut self, prompts: &mut Prompts, span: Span, path: &str, about: &About) {
         let extension = extension(path);
         if COMMANDS.contains(&&*extension) {
+            if !self.exists(span, path) {
+                return;
+            }
             return prompts.add_program(span, path, Program::command(path), about);
         }
         if is_script(&extension) {

@@ -75,6 +75,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ("prompts: exec:…", "prompts: [file://p.rb]", As(&["user: printed"])),
     ("prompts: exec:…", "prompts: [./p.pl]", As(&["user: printed"])),
     ("prompts: exec:…", "prompts: ['exec:']", Refused("the command is missing")),
+    ("prompts: exec:…", "prompts: ['exec:\"']", Refused("the command is missing")),
+    ("prompts: exec:…", "prompts: [file://missing.sh]", Refused("`missing.sh` does not exist")),
     ("prompts", "prompts: ['package:a:b']", Refused("a prompt of an npm package")),
     (
         "prompts[].config",
@@ -1939,6 +1941,8 @@ fn files() -> Memory {
         ),
         ("schema.json", r#"{"type": "object"}"#),
         ("prompt.js", "x"),
+        ("p.rb", "x"),
+        ("p.pl", "x"),
         ("main.go", "x"),
         ("a.xlsx", "x"),
         ("tests.js", "x"),
