@@ -426,7 +426,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             127,
             "Error: no config\nsh: 1: agent: not found",
             Some("true"),
-            "`workspace.setup` failed: the command was not found (exit code 127)",
+            "failed: the command was not found (exit code 127): Error: no config",
         ),
         ("podman", container, 1, "usage: git", None, "ended with exit code 1: usage: git"),
     ] {

@@ -120,8 +120,7 @@ fn the_first_token_is_the_first_part_of_the_answer() {
 #[test]
 fn a_failed_response_after_a_text_is_retryable_and_lost() {
     let text = r#"data: {"type": "response.output_text.delta", "delta": "Hi"}"#;
-    for (code, kind) in
-        [("server_error", Kind::Server), ("rate_limit_exceeded", Kind::RateLimited)]
+    for (code, kind) in [("server_error", Kind::Server), ("rate_limit_exceeded", Kind::RateLimited)]
     {
         let error = json!({"code": code, "message": "no"});
         let response = json!({"status": "failed", "output": [], "error": error});
