@@ -232,10 +232,10 @@ return output
 "#;
 
 /// The time limit of a command without a limit of its own, as in promptfoo.
-const USUAL_LIMIT: Duration = Duration::from_secs(60);
+const USUAL_LIMIT: Duration = Duration::from_mins(1);
 
 /// The longest time limit of a command.
-const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST_LIMIT: Duration = Duration::from_hours(24);
 
 /// Returns the time limit of a command: `config.timeout` of its prompt, in milliseconds, or the usual limit.
 fn time_limit(args: &[Value]) -> Duration {

@@ -106,20 +106,24 @@ async fn a_key_is_renewed_once_and_only_without_an_expiration() {
     }
 }
 
+/// The script that first prints a key that expires within two seconds.
+const BRIEF_KEY: &str = r#"[ "$run" = 1 ] && seconds=2 || seconds=3600
+    echo "{\"token\": \"short-lived-key-$run\", \"expires_in\": $seconds}""#;
+
+/// The time after which the first key of [`BRIEF_KEY`] has expired.
+const EXPIRED: Duration = Duration::from_millis(2_100);
+
 #[tokio::test]
 async fn a_key_that_expires_before_its_request_is_renewed() {
-    let script = r#"[ "$run" = 1 ] && seconds=1 || seconds=3600
-        echo "{\"token\": \"short-lived-key-$run\", \"expires_in\": $seconds}""#;
     let server = MockServer::answering(|request| {
         let key = sent_key(request);
         if key == "short-lived-key-1" {
-            // The key expires within a second.
-            return MockReply::error(401, "expired").after(Duration::from_millis(1_100));
+            return MockReply::error(401, "expired").after(EXPIRED);
         }
         MockReply::text(format!("you sent {key}"))
     })
     .unwrap();
-    let folder = folder(script);
+    let folder = folder(BRIEF_KEY);
     let client = client_in(folder.path(), config(&server), Secrets::default());
     let reply = ask(&client, "openai").await.unwrap();
     assert_eq!((reply.text.as_str(), reply.attempts), ("you sent short-lived-key-2", 2));
