@@ -14,7 +14,9 @@ const GENERATION: [&str; 3] = ["instructions", "n", "references"];
 const VECTORS: [&str; 3] = ["auto_crop", "image", "target_size"];
 
 /// The image of a prompt, as a template: JSON, an address, a `data:` URL, or base64.
-const IMAGE: &str = r#"{% set it = prompt | trim %}{% if it.startsWith("{") %}{{ it | load | dump }}{% elif it.startsWith("http://") or it.startsWith("https://") %}{"url": {{ it | dump }}}{% elif it.startsWith("data:image/") %}{"base64": {{ it.split(",")[1] | dump }}}{% else %}{"base64": {{ it | dump }}}{% endif %}"#;
+///
+/// JSON may have the image in `image`.
+const IMAGE: &str = r#"{% set it = prompt | trim %}{% if it.startsWith("{") %}{% set whole = it | load %}{% set own = whole if whole.url or whole.base64 else whole.image %}{% if own.url %}{"url": {{ own.url | dump }}}{% else %}{"base64": {{ own.base64 | dump }}}{% endif %}{% elif it.startsWith("http://") or it.startsWith("https://") %}{"url": {{ it | dump }}}{% elif it.startsWith("data:image/") %}{"base64": {{ it.split(",")[1] | dump }}}{% else %}{"base64": {{ it | dump }}}{% endif %}"#;
 
 /// Reads the answer: all drawings, with an empty line between them.
 const READING: &str = r#"(json) => {
@@ -29,6 +31,12 @@ const READING: &str = r#"(json) => {
     metadata: { ...(id ? { responseId: id } : {}), ...(typeof credits === "number" ? { credits } : {}) },
   };
 }"#;
+
+/// True if an image in the config has an address or data. promptfoo errors each test with another image.
+fn has_image(image: &Node) -> bool {
+    let text = |name: &str| image.get(name).and_then(Node::text).unwrap_or_default();
+    ["url", "base64"].iter().any(|it| !text(it).trim().is_empty())
+}
 
 impl Translator<'_> {
     /// Translates a model of `QuiverAI`. promptfoo reads a stream, whose end is the same answer.
@@ -50,6 +58,10 @@ impl Translator<'_> {
                 "apiKey" => self.key_of(key, value, &mut settings),
                 "apiKeyEnvar" => settings.provider.push(("apiKeyEnv", value.clone())),
                 "stream" => {}
+                "image" if !is_generation && !has_image(value) => {
+                    let help = "write `image: { url: … }` or `image: { base64: … }`";
+                    self.error(value.span, "`config.image` has no image", Some(help));
+                }
                 name if SHARED.contains(&name) || own.contains(&name) => {
                     if let Some(value) = self.without_templates(key, value) {
                         body.insert(name.to_owned(), value.to_json());
@@ -83,5 +95,31 @@ impl Translator<'_> {
             ("transformResponse", text(span, READING)),
         ]);
         ("http", "quiverai".to_owned(), model.to_owned(), settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_template::Variables;
+
+    use super::*;
+
+    #[test]
+    fn images_of_prompts_have_an_address_or_data() {
+        let base64 = json!({"base64": "ab"});
+        let url = json!({"url": "https://a.example/b.png"});
+        for (prompt, expected) in [
+            (r#"{"url": "https://a.example/b.png"}"#, &url),
+            (r#"{"image": {"url": "https://a.example/b.png"}}"#, &url),
+            (r#"{"image": {"base64": "ab"}}"#, &base64),
+            (" https://a.example/b.png ", &url),
+            ("data:image/png;base64,ab", &base64),
+            ("ab", &base64),
+        ] {
+            let vars = Map::from_iter([("prompt".to_owned(), json!(prompt))]);
+            let image = Variables::new(&vars, &Map::new()).render(IMAGE).unwrap();
+            let image: Value = serde_json::from_str(&image).unwrap();
+            assert_eq!(&image, expected, "{prompt}");
+        }
     }
 }

@@ -884,6 +884,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: quiverai:…",
+        "providers: [{ id: 'quiverai:vectorize', config: { image: 'https://a.example/b.png' } }]",
+        Refused("`config.image` has no image"),
+    ),
+    (
+        "providers: quiverai:…",
         "providers: [{ id: 'quiverai:arrow-1.1', config: { target_size: 128 } }]",
         Warned("`config.target_size` has no effect on `arrow-1.1`"),
     ),
