@@ -196,7 +196,7 @@ impl Translator<'_> {
         let variable = server.key.take().and_then(|it| it.text().map(str::to_owned));
         let key = format!("Key {{{{env.{}}}}}", variable.as_deref().unwrap_or("FAL_KEY"));
         server.header("Authorization", text(span, &key));
-        let found = "json?.images ?? (json?.image ? [json.image] : [])";
+        let found = "json?.images?.length ? json.images : json?.image ? [json.image] : []";
         server.settings(&format!("https://fal.run/{model}"), &body, &reading(found, None))
     }
 

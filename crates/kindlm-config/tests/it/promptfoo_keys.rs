@@ -807,6 +807,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
             r#"{"prompt": {{ prompt | dump }}}"#,
             r#"{"prompt": {{ prompt | dump }}, "seed":42}"#,
             "Authorization: Key {{env.K}}",
+            "found = (json?.images?.length ? json.images : json?.image ? [json.image] : []) ?? []",
         ]),
     ),
     (
