@@ -140,9 +140,33 @@ fn higher_folder<'t>(folder: &str, text: &'t str) -> Option<&'t str> {
         "core" => &["shared"],
         _ => &["core", "shared"],
     };
-    let used = text.split("crate::").skip(1).filter_map(|it| it.split_once("::").map(|it| it.0));
-    let mut folders = used.filter(|it| it.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
+    let used = text.split("crate::").skip(1).flat_map(|it| match it.strip_prefix('{') {
+        Some(group) => paths_of(group),
+        None => vec![it],
+    });
+    let folders = used.filter_map(|it| it.split_once("::").map(|it| it.0));
+    let mut folders = folders.filter(|it| it.chars().all(|c| c.is_ascii_lowercase() || c == '_'));
     folders.find(|it| *it != folder && !lower.contains(it))
+}
+
+/// Returns the paths of a group of imports, which starts behind its opening brace.
+fn paths_of(group: &str) -> Vec<&str> {
+    let (mut paths, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, it) in group.char_indices() {
+        match it {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                paths.push(group[start..at].trim());
+                start = at + 1;
+                if it == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    paths
 }
 
 fn advice(missing: Piece, module: &str, file: &str) -> String {
@@ -351,6 +375,9 @@ mod tests {
             ("text", "use crate::core::grade::Grade;\nuse crate::shared::glob;", None),
             ("text", "let it = crate::format::xml::parse(text);", Some("format")),
             ("text", "use crate::Registration;\nuse crate::{Assertion, Evidence};", None),
+            ("text", "use crate::{Assertion, format::xml};", Some("format")),
+            ("text", "use crate::{core::{grade::Grade, a::B}, format::xml};", Some("format")),
+            ("text", "use crate::{core::{grade::Grade, a::B}, shared::glob};", None),
         ] {
             assert_eq!(higher_folder(folder, text), expected, "{folder}: {text}");
         }
