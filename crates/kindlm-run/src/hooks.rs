@@ -175,7 +175,8 @@ impl Calls<'_> {
     fn report_failures(&self) {
         if self.failed > 1 {
             let others = self.failed - 1;
-            self.world.notify(&format!("warning: `afterEach` also failed {others} other times"));
+            let times = if others == 1 { "time" } else { "times" };
+            self.world.notify(&format!("warning: `afterEach` also failed {others} other {times}"));
         }
     }
 }

@@ -89,7 +89,7 @@ fn a_hook_that_fails_is_reported() {
     assert_eq!((ran.code, rows.len()), (2, 2), "{ran:?}");
     for expected in [
         "warning: `afterEach` of `hooks.js:fails` failed: it threw `no afterEach`",
-        "warning: `afterEach` also failed 1 other times",
+        "warning: `afterEach` also failed 1 other time\n",
         "error: `afterAll` of `hooks.js:fails` failed: it threw `no afterAll`",
     ] {
         assert!(ran.stderr.contains(expected), "{expected}: {}", ran.stderr);

@@ -67,8 +67,10 @@ impl SuiteChanges {
         }
         let open: Vec<usize> = all.difference(&idle).copied().collect();
         if open.is_empty() {
-            let count = all.len();
-            let message = format!("none of the {count} changes affects `{}`", target.case);
+            let message = match all.len() {
+                1 => format!("the only change does not affect `{}`", target.case),
+                count => format!("none of the {count} changes affects `{}`", target.case),
+            };
             return Err(Failure::input(message).with_help(
                 "if another file changed, search in the commits with `--good` and `--bad`",
             ));

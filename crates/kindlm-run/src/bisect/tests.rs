@@ -271,7 +271,7 @@ fn finds_the_line_of_the_prompt() {
     let other = suite("Be polite.\\nName the order.\\nThank the customer.", "c");
     fs::write(suites.path("kindlm.yaml"), other).unwrap();
     let idle = suites.bisect(&changes()).unwrap_err().message.unwrap();
-    assert_eq!(idle, "none of the 1 changes affects `refund`");
+    assert_eq!(idle, "the only change does not affect `refund`");
 }
 
 #[test]
