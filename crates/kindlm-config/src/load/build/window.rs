@@ -10,7 +10,7 @@ use super::body::SubjectForm;
 use super::messages::opening_messages;
 use crate::written::TestEntry;
 
-/// The number of bytes below which a prompt fits into every known context window.
+/// The number of bytes below which a prompt fits into the context window of every known chat model.
 const SHORT: usize = 4096;
 
 impl Builder<'_> {
