@@ -1,12 +1,13 @@
 //! The HTTP client: sends requests, with limits and retries, and reads responses.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::CONTENT_TYPE;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::credential::{Credential, CredentialCommand, Issued};
 use crate::fault::Fault;
@@ -47,6 +48,21 @@ pub struct Called<T> {
     pub attempts: u32,
 }
 
+/// A request whose variables are resolved.
+struct ReadyRequest<'r> {
+    request: Cow<'r, HttpRequest>,
+    /// The values of the variables in the request.
+    secrets: Secrets,
+    prepared: Arc<Prepared>,
+}
+
+impl ReadyRequest<'_> {
+    /// Redacts the secrets of the request in an error message.
+    fn redact(&self, err: ProviderError) -> ProviderError {
+        self.secrets.redact(self.prepared.secrets.redact(err))
+    }
+}
+
 impl HttpTransport {
     /// Creates a transport without a connection. Fails if the custom certificates are invalid PEM or the PEM holds no
     /// certificate.
@@ -85,8 +101,10 @@ impl HttpTransport {
     ///
     /// `timeout` covers one attempt, from connecting to the last byte of the response. The wait for the rate limiter of
     /// `queued` is not included, nor is the wait for a slot of the concurrency limit. `decode` gets every response
-    /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry. A refused
-    /// credential of a command leads to another request, if the command prints a newer one.
+    /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry.
+    ///
+    /// Each attempt uses the current credential of a command. A refused credential leads to another request, if the
+    /// command prints a newer one.
     ///
     /// Fails if the request cannot be sent, or if no attempt succeeds.
     pub async fn call<T>(
@@ -97,8 +115,8 @@ impl HttpTransport {
         queued: &QueuedCall<'_>,
         decode: impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let (asked, issued) = ((provider, request), self.issued(provider).await?);
-        let err = match self.send(asked, issued.as_ref(), timeout, queued, &decode).await {
+        let (asked, used) = ((provider, request), Mutex::default());
+        let err = match self.send(asked, &used, timeout, queued, &decode).await {
             Ok(called) => return Ok(called),
             Err(err) => err,
         };
@@ -107,56 +125,90 @@ impl HttpTransport {
             let attempts = before.saturating_add(err.attempts);
             ProviderError { attempts, ..err }
         };
-        let Some(newer) = self.newer(provider, issued.as_ref(), &err).await.map_err(counted)?
-        else {
+        let refused = used.lock().await.take();
+        if self.newer(provider, refused.as_ref(), &err).await.map_err(counted)?.is_none() {
             return Err(err);
-        };
-        let again = Box::pin(self.send(asked, Some(&newer), timeout, queued, &decode));
+        }
+        let again = Box::pin(self.send(asked, &used, timeout, queued, &decode));
         let Called { value, latency_ms, attempts } = again.await.map_err(counted)?;
         Ok(Called { value, latency_ms, attempts: before.saturating_add(attempts) })
     }
 
-    /// Sends a request with a credential that a command has printed, or with none. See [`call`](Self::call).
+    /// Sends a request with the current credential of the provider, or with none. See [`call`](Self::call).
+    ///
+    /// `used` is set to the credential of the last attempt.
     async fn send<T>(
         &self,
         (provider, request): (&str, &HttpRequest),
-        issued: Option<&Issued>,
+        used: &Mutex<Option<Issued>>,
         timeout: Duration,
         queued: &QueuedCall<'_>,
         decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let env = self.env_of(provider, issued)?;
-        let (request, secrets) = filled(provider, request, &*env)?;
-        let request = &*request;
-        let prepared = self.prepared(provider, request, &env, issued)?;
-        let fault = Fault::new(provider, request.address_key(), &prepared.url);
+        let number = |issued: &Option<Issued>| issued.as_ref().map_or(0, |it| it.number);
+        let first = self.issued(provider).await?;
+        used.lock().await.clone_from(&first);
+        let ready = self.ready(provider, request, first.as_ref())?;
         let client = self.client(provider)?;
         let attempt = || async {
-            let started = Instant::now();
-            let exchange = self.exchange(client, (provider, request), &prepared, &fault, started);
-            let response = tokio::time::timeout(timeout, exchange)
-                .await
-                .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
-            let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
-            let value = decode(&response).map_err(|err| {
-                // Decode the redacted response again, because redaction of a truncated error message would miss a part
-                // of a key.
-                let again = |of: &Secrets| decode(&of.without(&response)?).err();
-                let mut err = again(&prepared.secrets).or_else(|| again(&secrets)).unwrap_or(err);
-                err.status = err.status.or(Some(response.status));
-                err.retry_after = err.retry_after.or_else(|| retry::retry_after(&response));
-                err.retryable = is_worth_it(&err);
-                fault.answered(err, &response)
-            })?;
-            Ok((value, latency_ms))
+            // The first credential may have expired during the wait for a permit or a retry.
+            let issued = self.issued(provider).await?;
+            let newer = (number(&issued) != number(&first))
+                .then(|| self.ready(provider, request, issued.as_ref()))
+                .transpose()?;
+            *used.lock().await = issued;
+            let ready = newer.as_ref().unwrap_or(&ready);
+            let answered = self.attempt(provider, ready, client, timeout, decode).await;
+            answered.map_err(|err| ready.redact(err))
         };
         match with_retries(self.way(), queued, attempt).await {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
-            Err(err) => {
-                let err = ProviderError { provider: provider.to_owned(), ..err };
-                Err(secrets.redact(prepared.secrets.redact(err)))
-            }
+            Err(err) => Err(ready.redact(ProviderError { provider: provider.to_owned(), ..err })),
         }
+    }
+
+    /// Resolves the variables of a request. Fails if the request cannot be prepared.
+    fn ready<'r>(
+        &self,
+        provider: &str,
+        request: &'r HttpRequest,
+        issued: Option<&Issued>,
+    ) -> Result<ReadyRequest<'r>, ProviderError> {
+        let env = self.env_of(provider, issued)?;
+        let (request, secrets) = filled(provider, request, &*env)?;
+        let prepared = self.prepared(provider, &request, &env, issued)?;
+        Ok(ReadyRequest { request, secrets, prepared })
+    }
+
+    /// Sends a request once. Returns the decoded response with the latency in milliseconds.
+    async fn attempt<T>(
+        &self,
+        provider: &str,
+        ready: &ReadyRequest<'_>,
+        client: &reqwest::Client,
+        timeout: Duration,
+        decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
+    ) -> Result<(T, f64), ProviderError> {
+        let (request, prepared) = (&*ready.request, &*ready.prepared);
+        let fault = Fault::new(provider, request.address_key(), &prepared.url);
+        let started = Instant::now();
+        let exchange = self.exchange(client, (provider, request), prepared, &fault, started);
+        let response = tokio::time::timeout(timeout, exchange)
+            .await
+            .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
+        let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
+        let value = decode(&response).map_err(|err| {
+            // Decode the redacted response again, because redaction of a truncated error message would miss a part of
+            // a key.
+            let again = |of: &Secrets| decode(&of.without(&response)?).err();
+            let redacted = again(&prepared.secrets).or_else(|| again(&ready.secrets));
+            let mut err = redacted.unwrap_or(err);
+            err.status = err.status.or(Some(response.status));
+            err.retry_after = err.retry_after.or_else(|| retry::retry_after(&response));
+            err.retryable = is_worth_it(&err);
+            fault.answered(err, &response)
+        })?;
+        Ok((value, latency_ms))
     }
 
     /// Sends the request, follows the allowed redirects, and reads the final response. Fails if there is no response,

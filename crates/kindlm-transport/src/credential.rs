@@ -158,7 +158,7 @@ impl Credential {
         if let Some(issued) = state.issued.as_ref().filter(|it| is_newer(it)) {
             return Ok(Some(issued.clone()));
         }
-        // A request can wait so long for its permit that its credential expires.
+        // The credential can expire on the way to the provider.
         let is_valid = refused.is_valid(Timestamp::now());
         let is_recent = state.renewed.is_some_and(|it| it.elapsed() < PAUSE);
         if is_valid && (refused.expires.is_some() || is_recent) {

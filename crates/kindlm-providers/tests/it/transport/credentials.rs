@@ -131,6 +131,17 @@ async fn a_key_that_expires_before_its_request_is_renewed() {
 }
 
 #[tokio::test]
+async fn a_retry_uses_the_current_key() {
+    let server = server();
+    server.push(MockReply::error(503, "busy").after(EXPIRED));
+    let folder = folder(BRIEF_KEY);
+    let client = client_in(folder.path(), config(&server), Secrets::default());
+    assert_eq!(ask(&client, "openai").await.unwrap().attempts, 2);
+    let keys: Vec<String> = server.requests().iter().map(sent_key).collect();
+    assert_eq!(keys, ["short-lived-key-1", "short-lived-key-2"]);
+}
+
+#[tokio::test]
 async fn a_refused_websocket_is_opened_again_with_a_new_key() {
     let server = MockServer::answering(|request| {
         MockReply::error(401, &format!("expired: {}", sent_key(request)))
