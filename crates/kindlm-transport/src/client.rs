@@ -297,17 +297,12 @@ impl HttpTransport {
     /// necessary. Fails if the command fails, or the waits are stopped.
     pub(crate) async fn issued(&self, provider: &str) -> Result<Option<Issued>, ProviderError> {
         let Some(credential) = self.credentials.get(provider) else { return Ok(None) };
-        tokio::select! {
-            biased;
-            issued = credential.current(provider, &self.options) => issued.map(Some),
-            () = self.options.waits.stopped() => {
-                Err(ProviderError { provider: provider.to_owned(), ..retry::stopped_before() })
-            }
-        }
+        let issued = credential.current(provider, &self.options);
+        self.unless_stopped(provider, issued).await.map(Some)
     }
 
     /// Returns a newer credential after a request failed; `None` if the provider did not refuse the credential, or if
-    /// there is no newer one. Fails if the command fails.
+    /// there is no newer one. Fails if the command fails, or the waits are stopped.
     pub(crate) async fn newer(
         &self,
         provider: &str,
@@ -316,9 +311,25 @@ impl HttpTransport {
     ) -> Result<Option<Issued>, ProviderError> {
         match (self.credentials.get(provider), used, err.status) {
             (Some(credential), Some(used), Some(401 | 403)) => {
-                credential.after_refusal(used, provider, &self.options).await
+                let newer = credential.after_refusal(used, provider, &self.options);
+                self.unless_stopped(provider, newer).await
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Waits for a credential. Fails if the waits are stopped first.
+    async fn unless_stopped<T>(
+        &self,
+        provider: &str,
+        credential: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        tokio::select! {
+            biased;
+            credential = credential => credential,
+            () = self.options.waits.stopped() => {
+                Err(ProviderError { provider: provider.to_owned(), ..retry::stopped_before() })
+            }
         }
     }
 

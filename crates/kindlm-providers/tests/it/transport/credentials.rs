@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use kindlm_providers::transport::Waits;
 use kindlm_redact::{Learned, Secrets};
 use kindlm_testing::mock::{MockReply, MockRequest};
 use kindlm_types::{Models, ProviderErrorKind as Kind, Reply, Unlimited};
@@ -156,6 +157,26 @@ async fn a_refused_websocket_is_opened_again_with_a_new_key() {
     let keys: Vec<String> = server.requests().iter().map(sent_key).collect();
     assert_eq!(keys, ["short-lived-key-1", "short-lived-key-2"]);
     assert_eq!(runs(&folder), 2);
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_wait_for_a_newer_key() {
+    let script = "[ $run = 1 ] || sleep 50; echo short-lived-key-$run";
+    let (server, folder) = (refusing_the_first(), folder(script));
+    let waits = Waits::default();
+    let transport = TransportOptions { waits: waits.clone(), ..options() };
+    let options = ClientOptions { transport, ..ClientOptions::new(env(), folder.path()) };
+    let client = Client::new(&providers(config(&server)), &Memory(&[]), options).unwrap();
+    let stop = async {
+        while runs(&folder) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        waits.stop();
+    };
+    let both = async { tokio::join!(ask(&client, "openai"), stop) };
+    let (reply, ()) = tokio::time::timeout(Duration::from_secs(40), both).await.unwrap();
+    let err = reply.unwrap_err();
+    assert_eq!((err.kind, err.attempts), (Kind::Overloaded, 1), "{err}");
 }
 
 #[tokio::test]
