@@ -26,12 +26,14 @@ pub(super) struct SocketRequest<'r> {
 }
 
 impl SocketRequest<'_> {
-    /// Asks the server once, and returns its reply. Fails at the timeout.
+    /// Asks the server once, and returns its reply. Fails at the timeout, which does not include the command that prints
+    /// the credential.
     pub(super) async fn ask(
         &self,
         transport: &HttpTransport,
         scripts: Option<&Scripts>,
     ) -> Result<Reply, ProviderError> {
+        transport.fetch_credential(self.provider).await?;
         let exchange = self.exchange(transport, scripts);
         tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
             let message = format!("no whole answer within {} ms", self.timeout.as_millis());
