@@ -238,24 +238,26 @@ fn parse(form: CredentialForm, stdout: &str, now: Timestamp) -> Result<Printed, 
     if text.is_empty() {
         return Err("the command printed nothing on stdout".to_owned());
     }
-    let json = serde_json::from_str::<Value>(text).unwrap_or_default();
+    let json = serde_json::from_str::<Value>(text);
     let values = match form {
-        CredentialForm::Key => vec![(KEY_COMMAND, key(text, &json)?)],
-        CredentialForm::Aws => aws(&json)?,
+        CredentialForm::Key => vec![(KEY_COMMAND, key(text, json.as_ref().ok())?)],
+        CredentialForm::Aws => aws(json.as_ref().unwrap_or(&Value::Null))?,
     };
-    let expires = expiration(&json, now);
+    let expires = json.ok().and_then(|it| expiration(&it, now));
     match expires.filter(|it| *it <= now) {
         Some(at) => Err(format!("the command printed a credential that expired at {at}")),
         None => Ok(Printed { values, expires }),
     }
 }
 
-/// Returns the key in the output of a command. `json` is the output if it is JSON, or else `Null`.
-fn key(text: &str, json: &Value) -> Result<String, String> {
+/// Returns the key in the output of a command. `json` is the output if it is JSON.
+fn key(text: &str, json: Option<&Value>) -> Result<String, String> {
     let found = match json {
-        Value::Object(_) => TOKENS.iter().find_map(|it| json[*it].as_str()),
-        Value::String(text) => Some(text.as_str()),
-        _ => Some(text).filter(|it| !it.starts_with('{')),
+        Some(Value::Object(json)) => TOKENS.iter().find_map(|it| json.get(*it)?.as_str()),
+        Some(Value::String(text)) => Some(text.as_str()),
+        Some(Value::Number(_)) => Some(text),
+        Some(Value::Null | Value::Bool(_) | Value::Array(_)) => None,
+        None => Some(text).filter(|it| !it.starts_with('{')),
     };
     let is_one_word = |it: &&str| !it.is_empty() && !it.contains(char::is_whitespace);
     found.map(str::trim).filter(is_one_word).map(str::to_owned).ok_or_else(|| {
@@ -360,6 +362,9 @@ mod tests {
             (Key, r#"{"token":"a""#, "only a key"),
             (Key, r#"{"key":"hunter2"}"#, "only a key"),
             (Key, r#"{"token":""}"#, "only a key"),
+            (Key, "null", "only a key"),
+            (Key, "true", "only a key"),
+            (Key, r#"["a"]"#, "only a key"),
             (Key, r#"{"token":"a","expires_on":1}"#, "expired at 1970-01-01T00:00:01Z"),
             (Aws, "hunter2", "`AccessKeyId`"),
             (Aws, r#"{"AccessKeyId":"hunter2"}"#, "`SecretAccessKey`"),
