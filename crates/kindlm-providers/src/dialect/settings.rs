@@ -125,7 +125,7 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
 
 /// Returns the headers of a provider and of a configuration, and adds their problems to `problems`. A header of the
 /// configuration replaces that of the provider. A value that starts with `env:` or `Bearer env:` names an environment
-/// variable.
+/// variable. A problem with that name omits it, because it may be a key.
 pub(crate) fn headers(
     mut found: Vec<(String, HeaderValue)>,
     headers: &BTreeMap<String, String>,
@@ -142,7 +142,7 @@ pub(crate) fn headers(
         }
         let bearer = value.strip_prefix("Bearer ").filter(|it| it.starts_with("env:"));
         let prefix = if bearer.is_some() { "Bearer " } else { "" };
-        let value = match bearer.unwrap_or(value).strip_prefix("env:") {
+        let value = match bearer.unwrap_or(value).strip_prefix("env:").map(str::trim) {
             Some("") => {
                 let problem =
                     Problem::new(&pointer, "`env:` needs the name of an environment variable");
@@ -150,7 +150,13 @@ pub(crate) fn headers(
                     .push(problem.with_help("write it after the colon, such as `env:MY_TOKEN`"));
                 continue;
             }
-            Some(variable) => HeaderValue::FromEnv { prefix, variable: variable.to_owned() },
+            Some(variable) => {
+                if let Some(problem) = check_variable(&pointer, variable) {
+                    problems.push(problem);
+                    continue;
+                }
+                HeaderValue::FromEnv { prefix, variable: variable.to_owned() }
+            }
             None => HeaderValue::Literal(value.clone()),
         };
         found.push((name.clone(), value));
@@ -353,6 +359,31 @@ mod tests {
         }
         for name in ["OPENAI_API_KEY", "K", "_x1"] {
             assert_eq!(check_variable("/apiKeyEnv", name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_header_names_a_variable_and_holds_no_key() {
+        for (value, expected) in [
+            ("env:TOKEN", Some(("", "TOKEN"))),
+            ("env: TOKEN ", Some(("", "TOKEN"))),
+            ("Bearer env:TOKEN", Some(("Bearer ", "TOKEN"))),
+            ("env:", None),
+            ("env: ", None),
+            ("Bearer env:my-real-token", None),
+            ("env:sk-proj-abc", None),
+        ] {
+            let written = BTreeMap::from([("authorization".to_owned(), value.to_owned())]);
+            let mut problems = Vec::new();
+            let found = headers(Vec::new(), &written, &mut problems);
+            let from_env = |(prefix, variable): (&'static str, &str)| {
+                let value = HeaderValue::FromEnv { prefix, variable: variable.to_owned() };
+                ("authorization".to_owned(), value)
+            };
+            assert_eq!(found, expected.map(from_env).into_iter().collect::<Vec<_>>(), "{value}");
+            assert_eq!(problems.is_empty(), expected.is_some(), "{value}: {problems:?}");
+            let told = format!("{problems:?}");
+            assert!(!told.contains("my-real") && !told.contains("sk-proj"), "{told}");
         }
     }
 
