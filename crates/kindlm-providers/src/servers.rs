@@ -148,7 +148,7 @@ servers! {
         at "https://router.huggingface.co/v1";
     keyed "hyperbolic", "Hyperbolic", "HYPERBOLIC_API_KEY", "https://docs.hyperbolic.xyz",
         at "https://api.hyperbolic.xyz/v1";
-    keyed "litellm", "LiteLLM Proxy", "LITELLM_API_KEY", "https://docs.litellm.ai",
+    open "litellm", "LiteLLM Proxy", "LITELLM_API_KEY", "https://docs.litellm.ai",
         at "http://0.0.0.0:4000";
     keyed "llamaapi", "Llama API of Meta", "LLAMA_API_KEY", "https://llama.developer.meta.com/docs",
         at "https://api.llama.com/compat/v1";
@@ -183,7 +183,7 @@ servers! {
         at "https://llm-gateway.truefoundry.com";
     keyed "vercel", "Vercel AI Gateway", "AI_GATEWAY_API_KEY", "https://vercel.com/docs/ai-gateway",
         at "https://ai-gateway.vercel.sh/v1";
-    keyed "vllm", "vLLM", "VLLM_API_KEY", "https://docs.vllm.ai",
+    open "vllm", "vLLM", "VLLM_API_KEY", "https://docs.vllm.ai",
         at "http://localhost:8000/v1";
     keyed "xai", "xAI", "XAI_API_KEY", "https://docs.x.ai",
         at "https://api.x.ai/v1";
@@ -239,6 +239,13 @@ mod tests {
             let elsewhere = make(&elsewhere).unwrap().encode(&prompt).unwrap();
             assert_eq!(elsewhere.url, "https://h/v1/chat/completions");
             assert_eq!(elsewhere.body, request.body);
+        }
+    }
+
+    #[test]
+    fn servers_of_this_machine_accept_requests_without_a_key() {
+        for server in all().filter(|it| it.base_url.starts_with("http:")) {
+            assert!(server.is_open, "{}", server.name);
         }
     }
 
