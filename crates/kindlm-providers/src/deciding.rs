@@ -19,10 +19,11 @@ const PLACE: [&str; 5] = ["baseUrl", "region", "project", "organization", "file"
 /// The configuration that determines the answers of a provider. The content of its files is not included.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deciding {
-    /// The configuration of `scripted`, without credentials and rate limits. It identifies the prepared answers.
+    /// The configuration of `scripted`, without credentials, rate limits and `promptCache`. It identifies the prepared
+    /// answers.
     Prepared(Map<String, Value>),
-    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits and declared
-    /// evidence. It identifies the server or program.
+    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits, `promptCache` and
+    /// declared evidence. It identifies the server or program.
     Setup(Map<String, Value>),
     /// The settings of any other provider: a vendor's API, `script`, `echo`, or a provider outside this crate.
     Settings(Map<String, Value>),
@@ -30,7 +31,7 @@ pub enum Deciding {
 
 impl Deciding {
     /// Returns the determining part of an entry of `providers`. For a provider outside this crate, that is the whole
-    /// entry except credentials and rate limits.
+    /// entry except credentials, rate limits and `promptCache`.
     ///
     /// ```
     /// use kindlm_providers::Deciding;

@@ -46,8 +46,8 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
-    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that
-    /// holds the value.
+    /// More headers, such as those of a gateway. A value that starts with `env:` or `Bearer env:` names an environment
+    /// variable that holds the value or the token.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// The tools that Anthropic runs itself, as in the API: `[{ type: web_search_20250305, name: web_search }]`. The

@@ -237,7 +237,7 @@ pub(crate) fn check_object(
                 "one answer is read; ask again with `repeat`"
             }
             "stream" => {
-                "remove it; `openai`, `openai-responses` and `anthropic` have the setting `stream`"
+                "remove it; `openai`, the servers with its API, `openai-responses` and `anthropic` have the setting `stream`"
             }
             "background" | "conversation" | "previous_response_id" => {
                 "remove it: each request is sent whole, and its whole answer is read"

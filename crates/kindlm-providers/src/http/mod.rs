@@ -71,8 +71,8 @@ struct Config {
     /// The HTTP method; `POST` by default.
     #[serde(default)]
     method: Verb,
-    /// The headers. A value that starts with `env:` names an environment variable that holds the value. Other values
-    /// are templates.
+    /// The headers. A value that starts with `env:` or `Bearer env:` names an environment variable that holds the value
+    /// or the token. Other values are templates.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// The query parameters of the address; each value is a template.

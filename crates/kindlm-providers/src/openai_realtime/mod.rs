@@ -49,8 +49,8 @@ struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     organization: Option<String>,
-    /// More headers of the handshake. A value that starts with `env:` names an environment variable that holds the
-    /// value.
+    /// More headers of the handshake. A value that starts with `env:` or `Bearer env:` names an environment variable
+    /// that holds the value or the token.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// Additional keys of the session, as in the API: `audio`, `reasoning`, … Objects that KindLM also sends are

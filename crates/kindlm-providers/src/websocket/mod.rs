@@ -42,8 +42,8 @@ struct Config {
     /// The address, as a template. It begins with `ws://` or `wss://`.
     #[schemars(length(min = 1))]
     url: String,
-    /// The headers of the handshake. A value that starts with `env:` names an environment variable that holds the
-    /// value. Other values are templates.
+    /// The headers of the handshake. A value that starts with `env:` or `Bearer env:` names an environment variable that
+    /// holds the value or the token. Other values are templates.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// The message, as a template.

@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// The environment variable of the key.
     pub(crate) key: String,
     pub(crate) base_url: Option<String>,
-    /// Additional headers. A value that starts with `env:` names an environment variable.
+    /// Additional headers. A value that starts with `env:` or `Bearer env:` names an environment variable.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Map<String, Value>,
     /// The tools that have a `type` of the API, in its form.

@@ -38,8 +38,8 @@ pub(crate) struct Config {
     /// The organization, sent as `OpenAI-Organization`.
     #[serde(default)]
     pub(crate) organization: Option<String>,
-    /// More headers, such as those of a gateway. A value that starts with `env:` names an environment variable that
-    /// holds the value.
+    /// More headers, such as those of a gateway. A value that starts with `env:` or `Bearer env:` names an environment
+    /// variable that holds the value or the token.
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
     /// True to request the log probabilities of the answer's tokens, which `perplexity` needs. Some models do not
