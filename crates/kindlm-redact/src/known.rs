@@ -16,7 +16,7 @@ const ROUNDS: usize = 3;
 
 /// A set of known secret values.
 #[derive(Clone, Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownSecrets {
     forms: Vec<Form>,
     /// True if a value is a number. Then numbers in JSON are searched too.
     has_number: bool,
@@ -40,7 +40,7 @@ enum Encoding {
     Base64,
 }
 
-impl Known {
+impl KnownSecrets {
     /// Adds a value and each of its lines, and the secret settings of a JSON object.
     pub(crate) fn add(&mut self, value: &str) {
         // A key from a file often ends with a line break, which requests do not contain.

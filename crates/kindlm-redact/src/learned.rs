@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::known::Known;
+use crate::known::KnownSecrets;
 
 /// The maximum number of values. A server that runs for weeks must not search for every expired key.
 const MOST: usize = 256;
@@ -12,25 +12,25 @@ const MOST: usize = 256;
 /// Secret values that become known after the start, such as keys that a command prints. Clones share the values.
 ///
 /// ```
-/// use kindlm_redact::{Learned, Secrets};
+/// use kindlm_redact::{LearnedSecrets, Secrets};
 ///
-/// let learned = Learned::default();
+/// let learned = LearnedSecrets::default();
 /// let secrets = Secrets::default().with_learned(&learned);
 /// assert_eq!(secrets.redact("the key is hunter2-hunter2"), None);
 /// learned.add("hunter2-hunter2");
 /// assert_eq!(secrets.redact("the key is hunter2-hunter2").unwrap(), "the key is [redacted]");
 /// ```
 #[derive(Clone, Default)]
-pub struct Learned(Arc<RwLock<Values>>);
+pub struct LearnedSecrets(Arc<RwLock<Values>>);
 
 #[derive(Default)]
 struct Values {
     /// The values, the newest last.
     newest: VecDeque<String>,
-    known: Known,
+    known: KnownSecrets,
 }
 
-impl Learned {
+impl LearnedSecrets {
     /// Adds a value to this set and to all its clones. Only the last 256 values are kept.
     pub fn add(&self, value: &str) {
         let mut values = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -40,7 +40,7 @@ impl Learned {
         values.newest.push_back(value.to_owned());
         if values.newest.len() > MOST {
             values.newest.pop_front();
-            let mut known = Known::default();
+            let mut known = KnownSecrets::default();
             values.newest.iter().for_each(|it| known.add(it));
             values.known = known;
         } else {
@@ -49,15 +49,15 @@ impl Learned {
     }
 
     /// Calls a function with the current values.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&Known) -> T) -> T {
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&KnownSecrets) -> T) -> T {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner).known)
     }
 }
 
-impl fmt::Debug for Learned {
+impl fmt::Debug for LearnedSecrets {
     /// Shows no value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Learned").finish_non_exhaustive()
+        f.debug_struct("LearnedSecrets").finish_non_exhaustive()
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn later_values_are_masked_in_all_clones() {
-        let learned = Learned::default();
+        let learned = LearnedSecrets::default();
         let before = Secrets::new(["hunter2-hunter2"]).with_learned(&learned);
         let mut extended = Secrets::default();
         extended.extend(&before);
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn the_oldest_values_are_forgotten() {
-        let learned = Learned::default();
+        let learned = LearnedSecrets::default();
         let secrets = Secrets::default().with_learned(&learned);
         for number in 0..=MOST {
             learned.add(&format!("token-number-{number}!"));

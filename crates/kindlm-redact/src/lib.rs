@@ -22,7 +22,7 @@ mod look;
 mod names;
 mod secrets;
 
-pub use learned::Learned;
+pub use learned::LearnedSecrets;
 pub use look::{looks_like_key, mask_keys};
 pub use names::{
     is_certain_secret, is_secret_header, is_secret_setting, is_secret_variable, is_telling_name,

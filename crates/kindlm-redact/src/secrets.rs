@@ -5,17 +5,17 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::known::Known;
-use crate::learned::Learned;
+use crate::known::KnownSecrets;
+use crate::learned::LearnedSecrets;
 use crate::look::{keys, pairs, password_of_address};
 use crate::{REDACTED, SHORTEST};
 
 /// A set of secret values. The debug output does not contain the values.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    known: Known,
+    known: KnownSecrets,
     /// The values that become known later.
-    learned: Option<Learned>,
+    learned: Option<LearnedSecrets>,
 }
 
 /// The rules that decide which texts are secrets.
@@ -37,7 +37,7 @@ impl Secrets {
 
     /// Also masks the values that are added to `learned`, now or later.
     #[must_use]
-    pub fn with_learned(mut self, learned: &Learned) -> Self {
+    pub fn with_learned(mut self, learned: &LearnedSecrets) -> Self {
         self.learned = Some(learned.clone());
         self
     }
@@ -183,7 +183,7 @@ impl Secrets {
 
     fn has_number(&self) -> bool {
         let learned = self.learned.as_ref();
-        self.known.has_number() || learned.is_some_and(|it| it.read(Known::has_number))
+        self.known.has_number() || learned.is_some_and(|it| it.read(KnownSecrets::has_number))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kindlm_redact::Learned;
+use kindlm_redact::LearnedSecrets;
 use kindlm_reporters::visible;
 use kindlm_types::BoxFuture;
 
@@ -36,7 +36,7 @@ pub struct World {
     /// The names of all environment variables. The values of variables with secret-like names are masked.
     pub variables: Vec<String>,
     /// The secret values that become known during runs, such as keys that commands print. They are masked, too.
-    pub learned: Learned,
+    pub learned: LearnedSecrets,
     /// The folder that relative paths start from.
     pub working_dir: PathBuf,
     /// The function that returns the current time.
@@ -61,7 +61,7 @@ impl World {
         Self {
             env,
             variables: Vec::new(),
-            learned: Learned::default(),
+            learned: LearnedSecrets::default(),
             working_dir: working_dir.into(),
             now: Timestamp::now,
             notices: Arc::new(|_| {}),

@@ -9,7 +9,7 @@ use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::CONTENT_TYPE;
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::credential::{Credential, CredentialCommand, Issued};
+use crate::credential::{Credential, CredentialCommand, IssuedCredential};
 use crate::fault::Fault;
 use crate::limit::QueuedCall;
 use crate::options::{Env, TransportOptions};
@@ -140,12 +140,12 @@ impl HttpTransport {
     async fn send<T>(
         &self,
         (provider, request): (&str, &HttpRequest),
-        used: &Mutex<Option<Issued>>,
+        used: &Mutex<Option<IssuedCredential>>,
         timeout: Duration,
         queued: &QueuedCall<'_>,
         decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let number = |issued: &Option<Issued>| issued.as_ref().map_or(0, |it| it.number);
+        let number = |issued: &Option<IssuedCredential>| issued.as_ref().map_or(0, |it| it.number);
         let first = self.issued(provider).await?;
         used.lock().await.clone_from(&first);
         let ready = self.ready(provider, request, first.as_ref())?;
@@ -172,7 +172,7 @@ impl HttpTransport {
         &self,
         provider: &str,
         request: &'r HttpRequest,
-        issued: Option<&Issued>,
+        issued: Option<&IssuedCredential>,
     ) -> Result<ReadyRequest<'r>, ProviderError> {
         let env = self.env_of(provider, issued)?;
         let (request, secrets) = filled(provider, request, &*env)?;
@@ -302,7 +302,10 @@ impl HttpTransport {
 
     /// Returns the credential that the command of a provider prints; `None` without such a command. Runs the command if
     /// necessary. Fails if the command fails, or the waits are stopped.
-    pub(crate) async fn issued(&self, provider: &str) -> Result<Option<Issued>, ProviderError> {
+    pub(crate) async fn issued(
+        &self,
+        provider: &str,
+    ) -> Result<Option<IssuedCredential>, ProviderError> {
         let Some(credential) = self.credentials.get(provider) else { return Ok(None) };
         let issued = credential.current(provider, &self.options);
         self.unless_stopped(provider, issued).await.map(Some)
@@ -313,9 +316,9 @@ impl HttpTransport {
     pub(crate) async fn newer(
         &self,
         provider: &str,
-        used: Option<&Issued>,
+        used: Option<&IssuedCredential>,
         err: &ProviderError,
-    ) -> Result<Option<Issued>, ProviderError> {
+    ) -> Result<Option<IssuedCredential>, ProviderError> {
         match (self.credentials.get(provider), used, err.status) {
             (Some(credential), Some(used), Some(401 | 403)) => {
                 let newer = credential.after_refusal(used, provider, &self.options);
@@ -345,7 +348,7 @@ impl HttpTransport {
     pub(crate) fn env_of(
         &self,
         provider: &str,
-        issued: Option<&Issued>,
+        issued: Option<&IssuedCredential>,
     ) -> Result<Env, ProviderError> {
         let env = &self.options.env;
         let env = issued.map_or_else(|| Arc::clone(env), |it| it.over(env));
@@ -365,7 +368,7 @@ impl HttpTransport {
         provider: &str,
         request: &HttpRequest,
         env: &Env,
-        issued: Option<&Issued>,
+        issued: Option<&IssuedCredential>,
     ) -> Result<Arc<Prepared>, ProviderError> {
         self.preparations.of(provider, request, (env, issued.map_or(0, |it| it.number)))
     }

@@ -71,7 +71,7 @@ impl CredentialForm {
 
 /// A credential that a command has printed.
 #[derive(Clone)]
-pub(crate) struct Issued {
+pub(crate) struct IssuedCredential {
     /// The number of the credential: 1 for the first one of a provider.
     pub(crate) number: u64,
     form: CredentialForm,
@@ -80,7 +80,7 @@ pub(crate) struct Issued {
     printed: Instant,
 }
 
-impl Issued {
+impl IssuedCredential {
     /// Returns a look-up of variables that also resolves the parts of this credential.
     pub(crate) fn over(&self, env: &Env) -> Env {
         let (issued, env) = (self.clone(), Arc::clone(env));
@@ -113,7 +113,7 @@ pub(crate) struct Credential {
 
 #[derive(Default)]
 struct State {
-    issued: Option<Issued>,
+    issued: Option<IssuedCredential>,
     /// The time and the reason of the last failure.
     failed: Option<(Instant, String)>,
     /// The time of the last run because of a refused credential.
@@ -131,7 +131,7 @@ impl Credential {
         &self,
         provider: &str,
         options: &TransportOptions,
-    ) -> Result<Issued, ProviderError> {
+    ) -> Result<IssuedCredential, ProviderError> {
         let mut state = self.state.lock().await;
         let now = Timestamp::now();
         if let Some(issued) = state.issued.as_ref().filter(|it| it.is_fresh(now)) {
@@ -149,12 +149,12 @@ impl Credential {
     /// minute. Fails if the command fails.
     pub(crate) async fn after_refusal(
         &self,
-        refused: &Issued,
+        refused: &IssuedCredential,
         provider: &str,
         options: &TransportOptions,
-    ) -> Result<Option<Issued>, ProviderError> {
+    ) -> Result<Option<IssuedCredential>, ProviderError> {
         let mut state = self.state.lock().await;
-        let is_newer = |it: &Issued| it.number > refused.number;
+        let is_newer = |it: &IssuedCredential| it.number > refused.number;
         if let Some(issued) = state.issued.as_ref().filter(|it| is_newer(it)) {
             return Ok(Some(issued.clone()));
         }
@@ -175,7 +175,7 @@ impl Credential {
         state: &mut State,
         provider: &str,
         options: &TransportOptions,
-    ) -> Result<Issued, ProviderError> {
+    ) -> Result<IssuedCredential, ProviderError> {
         if let Some((at, why)) = &state.failed
             && at.elapsed() < PAUSE
         {
@@ -194,15 +194,20 @@ impl Credential {
                 return Err(err);
             }
         };
-        let Printed { values, expires } = printed;
+        let CommandOutput { values, expires } = printed;
         let secrets = values.iter().filter(|(name, _)| *name != ACCESS_KEY);
         secrets.for_each(|(_, value)| options.secrets.learn(value));
         let number = match &state.issued {
             Some(earlier) if *earlier.values == *values => earlier.number,
             earlier => earlier.as_ref().map_or(1, |it| it.number + 1),
         };
-        let issued =
-            Issued { number, form, values: values.into(), expires, printed: Instant::now() };
+        let issued = IssuedCredential {
+            number,
+            form,
+            values: values.into(),
+            expires,
+            printed: Instant::now(),
+        };
         state.failed = None;
         state.issued = Some(issued.clone());
         Ok(issued)
@@ -227,13 +232,13 @@ impl fmt::Debug for Credential {
 
 /// The output of a command.
 #[derive(Debug, PartialEq)]
-struct Printed {
+struct CommandOutput {
     values: Vec<(&'static str, String)>,
     expires: Option<Timestamp>,
 }
 
 /// Parses the output of a command. Fails with the reason, which does not repeat the output.
-fn parse(form: CredentialForm, stdout: &str, now: Timestamp) -> Result<Printed, String> {
+fn parse(form: CredentialForm, stdout: &str, now: Timestamp) -> Result<CommandOutput, String> {
     let text = stdout.trim();
     if text.is_empty() {
         return Err("the command printed nothing on stdout".to_owned());
@@ -246,7 +251,7 @@ fn parse(form: CredentialForm, stdout: &str, now: Timestamp) -> Result<Printed, 
     let expires = json.ok().and_then(|it| expiration(&it, now));
     match expires.filter(|it| *it <= now) {
         Some(at) => Err(format!("the command printed a credential that expired at {at}")),
-        None => Ok(Printed { values, expires }),
+        None => Ok(CommandOutput { values, expires }),
     }
 }
 
@@ -306,7 +311,7 @@ mod tests {
 
     /// Returns the parts of a credential, separated by spaces, and the number of seconds until it expires.
     fn parsed(form: CredentialForm, stdout: &str) -> Result<(String, Option<i64>), String> {
-        let Printed { values, expires } = parse(form, stdout, now())?;
+        let CommandOutput { values, expires } = parse(form, stdout, now())?;
         let values: Vec<String> = values.into_iter().map(|(_, value)| value).collect();
         Ok((values.join(" "), expires.map(|it| it.as_second() - now().as_second())))
     }
@@ -395,7 +400,7 @@ mod tests {
                 continue;
             };
             let second = |it: i64| Timestamp::from_second(now().as_second() + it).unwrap();
-            let issued = Issued {
+            let issued = IssuedCredential {
                 number: 1,
                 form: CredentialForm::Key,
                 values: Arc::new([]),

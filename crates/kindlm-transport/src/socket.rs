@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 
 use crate::HttpRequest;
 use crate::client::HttpTransport;
-use crate::credential::Issued;
+use crate::credential::IssuedCredential;
 use crate::fault::Fault;
 use crate::prepared::Prepared;
 use crate::secret::{Secrets, filled};
@@ -64,7 +64,7 @@ impl HttpTransport {
         &self,
         provider: &str,
         request: &HttpRequest,
-        issued: Option<&Issued>,
+        issued: Option<&IssuedCredential>,
     ) -> Result<Socket, ProviderError> {
         let opened = Instant::now();
         let env = self.env_of(provider, issued)?;

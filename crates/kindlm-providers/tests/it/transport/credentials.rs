@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use kindlm_providers::transport::Waits;
-use kindlm_redact::{Learned, Secrets};
+use kindlm_redact::{LearnedSecrets, Secrets};
 use kindlm_testing::mock::{MockReply, MockRequest};
 use kindlm_types::{Models, ProviderErrorKind as Kind, Reply, Unlimited};
 
@@ -61,7 +61,7 @@ async fn ask(client: &Client, provider: &str) -> Result<Reply, ProviderError> {
 
 #[tokio::test]
 async fn a_refused_key_is_renewed() {
-    let (server, folder, learned) = (refusing_the_first(), folder(KEYS), Learned::default());
+    let (server, folder, learned) = (refusing_the_first(), folder(KEYS), LearnedSecrets::default());
     let secrets = Secrets::default().with_learned(&learned);
     let client = client_in(folder.path(), config(&server), secrets.clone());
     assert_eq!(runs(&folder), 0);
@@ -238,7 +238,7 @@ async fn a_command_prints_credentials_of_aws() {
             "aws": {"service": "sagemaker", "region": "us-east-1", "credentialsCommand": "sh print.sh"},
         },
     });
-    let (folder, learned) = (folder(script), Learned::default());
+    let (folder, learned) = (folder(script), LearnedSecrets::default());
     let secrets = Secrets::default().with_learned(&learned);
     let client = client_in(folder.path(), config, secrets.clone());
     for (provider, service) in [("bedrock", "bedrock"), ("http", "sagemaker")] {
