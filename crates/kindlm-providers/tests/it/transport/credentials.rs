@@ -162,12 +162,13 @@ async fn a_refused_websocket_is_opened_again_with_a_new_key() {
 #[tokio::test]
 async fn the_timeout_of_a_websocket_excludes_the_command() {
     let server = MockServer::answering(|_| MockReply::error(400, "no")).unwrap();
-    let folder = folder("sleep 3; echo short-lived-key");
+    let folder = folder("sleep 11; echo short-lived-key");
     let url = format!("{}/v1", server.url().replace("http:", "ws:"));
     let config = json!({"openai-realtime": {"apiKeyCommand": "sh print.sh", "baseUrl": url}});
     let client = client_in(folder.path(), config, Secrets::default());
-    let timeout = Duration::from_millis(2_900);
-    let asked = client.complete("openai-realtime", &prompt("hi"), timeout, &Unlimited);
+    // The command takes longer. The rest takes milliseconds, also on a busy machine.
+    let (prompt, timeout) = (prompt("hi"), Duration::from_secs(10));
+    let asked = client.complete("openai-realtime", &prompt, timeout, &Unlimited);
     let err = asked.await.unwrap_err();
     assert_eq!((err.kind, err.status), (Kind::InvalidRequest, Some(400)), "{err}");
 }
