@@ -85,6 +85,15 @@ impl Translator<'_> {
             }
             provider.push(("method", text(span, "GET")));
         }
+        for (name, value) in &headers {
+            let written = value.text().unwrap_or_default();
+            if kindlm_redact::mask_keys(written) != written {
+                let help = format!(
+                    "put it into an environment variable, and write `{name}: '{{{{env.NAME}}}}'`"
+                );
+                self.error(value.span, "a key must not be in a file", Some(&help));
+            }
+        }
         if !headers.is_empty() {
             provider.push(("headers", entries(span, headers)));
         }

@@ -118,6 +118,12 @@ impl Translator<'_> {
                 "write a whole request: its first line, its headers, an empty line, and its body";
             self.error(request.span, format!("`request` cannot be read: {why}"), Some(help));
         });
+        for (key, _) in &config {
+            // The scheme is read from `url`.
+            if &*key.name != "url" && IGNORED.contains(&&*key.name) {
+                self.warn(key.span, format!("`{}` has no effect beside `request`", key.name), None);
+            }
+        }
         let settings = parsed.ok()?.settings(request.span, if is_https { "https" } else { "http" });
         let is_kept = |(key, _): &(Key, Node)| {
             !IGNORED.contains(&&*key.name) && !matches!(&*key.name, "request" | "useHttps")

@@ -241,7 +241,7 @@ pub(super) const AZURE_EMBEDDING: &str = "azure-embedding";
 fn compatible<'a>(id: &'a str, prefix: &str, rest: &'a str) -> Provider<'a> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match gateways::find(prefix) {
-        Some(_) if prefix == "xai" && matches!(part, "embedding" | "embeddings") => {
+        Some(_) if prefix == "xai" && matches!(part, "embedding" | "embeddings" | "responses") => {
             Provider::Unknown(format!("`{prefix}:{part}`"))
         }
         Some(server) if !model.is_empty() && matches!(part, "embedding" | "embeddings") => {

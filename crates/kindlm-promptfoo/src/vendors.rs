@@ -49,7 +49,7 @@ const NO_VIDEOS: &str =
     "KindLM has no checks of videos: ask the API with a provider in a file, `file://video.js`";
 
 /// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
-const REFUSED: [(&str, &str); 25] = [
+const REFUSED: [(&str, &str); 26] = [
     (
         "adaline:",
         "promptfoo 0.123 has no such provider either: name the vendor itself, such as `openai:chat:gpt-4.1-mini`, with \
@@ -136,6 +136,7 @@ const REFUSED: [(&str, &str); 25] = [
         "xai:embedding",
         "xAI has no public embeddings: name a model of another vendor, such as `openai:embedding:text-embedding-3-large`",
     ),
+    ("xai:responses", "write `xai:responses:MODEL`"),
 ];
 
 /// Returns the advice for a provider that is refused. Returns `None` without specific advice.

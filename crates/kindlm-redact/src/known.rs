@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD, HEXLOWER};
 use serde_json::Value;
 
@@ -13,6 +13,10 @@ use crate::names::is_secret_setting;
 
 /// The maximum number of nested escapings, for example JSON in JSON in a URL.
 const ROUNDS: usize = 3;
+
+/// The size of all forms in bytes above which the search is an automaton that is slower, but quick to build. The time to
+/// build the faster one grows with the square of the size of a value that repeats itself.
+const LARGE: usize = 8 * 1024;
 
 /// A set of known secret values.
 #[derive(Clone, Default)]
@@ -134,9 +138,11 @@ impl KnownSecrets {
 
     fn search(&self) -> Option<AhoCorasick> {
         let patterns = self.forms.iter().map(|it| it.bytes.as_slice());
+        let size: usize = self.forms.iter().map(|it| it.bytes.len()).sum();
         let search = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::LeftmostLongest)
+            .kind((size > LARGE).then_some(AhoCorasickKind::ContiguousNFA))
             .build(patterns);
         search.ok().filter(|_| !self.forms.is_empty())
     }

@@ -23,6 +23,9 @@ const EARLY: i64 = 5 * 60;
 /// refused again, or its credential expires soon.
 const PAUSE: Duration = Duration::from_mins(1);
 
+/// The maximum length of a key in bytes.
+const LONGEST: usize = 64 * 1024;
+
 /// The keys of the token in printed JSON, by precedence.
 const TOKENS: [&str; 3] = ["token", "accessToken", "access_token"];
 
@@ -265,10 +268,16 @@ fn key(text: &str, json: Option<&Value>) -> Result<String, String> {
         None => Some(text).filter(|it| !it.starts_with('{')),
     };
     let is_one_word = |it: &&str| !it.is_empty() && !it.contains(char::is_whitespace);
-    found.map(str::trim).filter(is_one_word).map(str::to_owned).ok_or_else(|| {
-        "the command must print only a key, or JSON with `token`, `accessToken` or `access_token`"
-            .to_owned()
-    })
+    let key = found.map(str::trim).filter(is_one_word).ok_or(
+        "the command must print only a key, or JSON with `token`, `accessToken` or `access_token`",
+    )?;
+    if key.len() > LONGEST {
+        return Err(format!(
+            "the command printed {} bytes, and a key has at most {LONGEST}",
+            key.len()
+        ));
+    }
+    Ok(key.to_owned())
 }
 
 /// Returns the credentials of AWS in the output of a command.

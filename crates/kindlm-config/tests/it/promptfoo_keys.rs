@@ -1154,12 +1154,8 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: https://…",
-        "providers: [{ id: https, config: { useHttps: true, request: \"POST /x?a={{name}} HTTP/1.1\\nHost: a.example\\nContent-Type: application/json\\n\\n{\\\"q\\\": \\\"{{prompt}}\\\"}\" } }]",
-        As(&[
-            "url: https://a.example/x?a={{name}}",
-            "method: POST",
-            "Content-Type: application/json",
-        ]),
+        "providers: [{ id: https, config: { useHttps: true, request: \"POST /x?a={{x}} HTTP/1.1\\nHost: a.example\\nContent-Type: application/json\\n\\n{\\\"q\\\": \\\"{{prompt}}\\\"}\" } }]",
+        As(&["url: https://a.example/x?a={{x}}", "method: POST", "Content-Type: application/json"]),
     ),
     (
         "providers: https://…",
