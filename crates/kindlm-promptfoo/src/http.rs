@@ -85,15 +85,7 @@ impl Translator<'_> {
             }
             provider.push(("method", text(span, "GET")));
         }
-        for (name, value) in &headers {
-            let written = value.text().unwrap_or_default();
-            if kindlm_redact::mask_keys(written) != written {
-                let help = format!(
-                    "put it into an environment variable, and write `{name}: '{{{{env.NAME}}}}'`"
-                );
-                self.error(value.span, "a key must not be in a file", Some(&help));
-            }
-        }
+        self.check_headers(&headers);
         if !headers.is_empty() {
             provider.push(("headers", entries(span, headers)));
         }
@@ -107,6 +99,19 @@ impl Translator<'_> {
             provider.push(("responsePath", text(span, "")));
         }
         Some(Settings { provider, ..Settings::default() })
+    }
+
+    /// Reports keys that are written in headers.
+    fn check_headers(&mut self, headers: &[(String, Node)]) {
+        for (name, value) in headers {
+            let written = value.text().unwrap_or_default();
+            if kindlm_redact::mask_keys(written) != written {
+                let help = format!(
+                    "put it into an environment variable, and write `{name}: '{{{{env.NAME}}}}'`"
+                );
+                self.error(value.span, "a key must not be in a file", Some(&help));
+            }
+        }
     }
 
     /// Resolves the defaults in texts such as `{{ env.REGION | default('eu') }}`. An unset variable becomes its default. A

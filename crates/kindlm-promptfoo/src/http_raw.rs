@@ -108,7 +108,7 @@ impl Translator<'_> {
         let is_https = url.starts_with("https")
             || at("useHttps").is_some_and(|it| it.to_json().as_bool() == Some(true));
         let raw = match request.text().map(|it| (it, path(it))) {
-            Some((_, Some(file))) => self.content(request.span, &file.to_owned())?,
+            Some((_, Some(file))) => self.content(request.span, file)?,
             Some((raw, None)) => raw.to_owned(),
             None => String::new(),
         };

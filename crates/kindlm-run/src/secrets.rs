@@ -207,9 +207,12 @@ impl Secrets {
         let is_output_masked = self.0.redact_text(&mut execution.output);
         self.value_if_any(&mut execution.output_json);
         execution.tool_calls.iter_mut().for_each(|it| self.call(it));
-        let Completeness { unread, gaps, .. } = &mut execution.completeness;
+        let Completeness { unread, gaps, unsupported, .. } = &mut execution.completeness;
         self.texts(unread);
-        gaps.iter_mut().for_each(|it| self.text(it));
+        let kinds = unsupported.iter_mut().map(|it| &mut it.kind);
+        for text in gaps.iter_mut().chain(kinds) {
+            self.text(text);
+        }
         for Turn { user, text, unread, output_json, .. } in &mut execution.turns {
             self.texts(user);
             self.text(text);

@@ -88,7 +88,7 @@ impl IssuedCredential {
     pub(crate) fn over(&self, env: &Env) -> Env {
         let (issued, env) = (self.clone(), Arc::clone(env));
         Arc::new(move |name: &str| {
-            if !issued.form.variables().iter().any(|it| *it == name) {
+            if !issued.form.variables().contains(&name) {
                 return env(name);
             }
             issued.values.iter().find(|(it, _)| *it == name).map(|(_, value)| value.clone())

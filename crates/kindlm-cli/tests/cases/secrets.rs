@@ -400,13 +400,9 @@ fn planted_in(folder: &Path, canaries: &[String]) -> Vec<String> {
     found
 }
 
-/// Secrets of all kinds and encodings appear in no output, whichever input contains them.
-#[test]
-fn no_artifact_holds_a_secret_in_any_form() {
-    let folder = tempfile::tempdir().unwrap();
-    let canaries = canaries();
-    let said = planted();
-    fs::write(folder.path().join("said"), &said).unwrap();
+/// Writes input files with secrets into a folder, and starts a server whose answers have them.
+fn plant(folder: &Path, said: &str) -> MockServer {
+    fs::write(folder.join("said"), said).unwrap();
     let arguments = serde_json::json!({ "to": said }).to_string();
     let transcript = serde_json::json!([
         {"role": "user", "content": said},
@@ -416,9 +412,9 @@ fn no_artifact_holds_a_secret_in_any_form() {
         {"role": "tool", "tool_call_id": "c1", "content": said},
         {"role": "assistant", "content": said},
     ]);
-    fs::write(folder.path().join("transcript.json"), transcript.to_string()).unwrap();
-    let answer = said.clone();
-    let server = MockServer::answering(move |request| {
+    fs::write(folder.join("transcript.json"), transcript.to_string()).unwrap();
+    let answer = said.to_owned();
+    MockServer::answering(move |request| {
         let reply = if String::from_utf8_lossy(&request.body).contains("fail") {
             MockReply::error(400, &answer)
         } else {
@@ -430,7 +426,16 @@ fn no_artifact_holds_a_secret_in_any_form() {
             .into_iter()
             .fold(reply, |reply, name| reply.with_header(name, &answer.replace('\n', " ")))
     })
-    .unwrap();
+    .unwrap()
+}
+
+/// Secrets of all kinds and encodings appear in no output, whichever input contains them.
+#[test]
+fn no_artifact_holds_a_secret_in_any_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let canaries = canaries();
+    let said = planted();
+    let server = plant(folder.path(), &said);
     let name = PLANTED[0].1;
     let yaml = format!(
         r#"kindlm: 1

@@ -25,7 +25,7 @@ impl Assembler for Events {
                 "error": {"code": event["code"], "message": event["message"]},
             })),
             Some("response.output_item.added") if is_call(&event["item"]) => Progress::Part,
-            Some(kind) if kind.ends_with(".delta") => Progress::Part,
+            Some(kind) if kind.rsplit_once('.').is_some_and(|it| it.1 == "delta") => Progress::Part,
             Some(_) => Progress::Other,
             None => {
                 return Err(Malformed::not_a("a text", "the `type` of an event", &event["type"]));

@@ -209,7 +209,7 @@ fn unsupported_parts_make_all_evidence_incomplete() {
     assert_eq!(it.coverage, Coverage::default().losing(Channel::ALL));
     assert_eq!(it.metadata["partsNotUnderstood"], json!({"tool_search_call": ["/1"]}));
     let unsupported = UnsupportedPart::new("tool_search_call", vec!["/1".to_owned()]);
-    assert_eq!(it.unsupported, [unsupported.clone()]);
+    assert_eq!(it.unsupported, std::slice::from_ref(&unsupported));
     let execution = it.into_execution(&[], Execution::default());
     assert_eq!(execution.completeness.unsupported, [unsupported]);
     for message in [

@@ -153,9 +153,7 @@ impl Builder<'_> {
         let transforms = self.transforms(piece, at, &entry.transform)?;
         let subject = parts.subject?;
         let (kind, models) = self.run_on(&subject, &entry);
-        let judged = if parts.asks_judge { &*models } else { &[] };
-        self.note_self_judged(piece, at, &entry.name, judged);
-        self.note_too_long((piece, at), &entry, &subject, &models);
+        self.note_models((piece, at), &entry, (&subject, &models), parts.asks_judge);
         let compared =
             self.compared(piece, at, &entry.name, entry.compare, parts.compares, &models);
         let history = (entry.history.as_deref(), entry.store_output_as.as_deref());

@@ -14,11 +14,25 @@ use crate::written::TestEntry;
 const SHORT: usize = 4096;
 
 impl Builder<'_> {
+    /// Records doubts about the models of a test: one judges its own answers, or has a window that is too small.
+    pub(super) fn note_models(
+        &mut self,
+        (piece, at): (Piece<'_>, &str),
+        entry: &TestEntry,
+        (subject, models): (&SubjectForm, &[String]),
+        asks_judge: bool,
+    ) {
+        if asks_judge {
+            self.note_self_judged(piece, at, &entry.name, models);
+        }
+        self.note_too_long((piece, at), entry, subject, models);
+    }
+
     /// Records a test whose prompt has more words than one of its models reads tokens.
     ///
     /// Tokens do not span words, so such a prompt certainly has too many tokens. Other prompts may have too many tokens
     /// as well.
-    pub(super) fn note_too_long(
+    fn note_too_long(
         &mut self,
         (piece, at): (Piece<'_>, &str),
         entry: &TestEntry,
