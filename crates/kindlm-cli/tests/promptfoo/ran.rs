@@ -47,7 +47,7 @@ pub(crate) fn kindlm_with(folder: &Path, args: &[&str], env: &[(&str, &str)]) ->
 
 /// Runs a config; returns the result of the command, and the executions.
 ///
-/// Each execution has its outputs, verdicts and model.
+/// Each execution has its outputs, calls of tools, verdicts and model.
 pub(crate) fn rows(folder: &Path, config: &str, env: &[(&str, &str)]) -> (Ran, Vec<Value>) {
     let args = ["test", "-c", config, "-q", "--reporter", "json=ran.json"];
     let ran = kindlm_with(folder, &args, env);
@@ -68,6 +68,7 @@ pub(crate) fn rows(folder: &Path, config: &str, env: &[(&str, &str)]) -> (Ran, V
                 "score": it["score"],
                 "output": it["output"],
                 "outputJson": it["outputJson"],
+                "toolCalls": it["toolCalls"],
                 "vars": it["vars"],
                 "namedScores": it["namedScores"],
                 "results": results.collect::<Vec<_>>(),
