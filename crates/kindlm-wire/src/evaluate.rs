@@ -31,12 +31,15 @@ pub struct Record {
     pub transcript: Option<Value>,
     /// Atomic prompt assertions. Each one lists criteria that must all be met.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("type" = ["array", "null"]))]
     pub assertions: Vec<PromptAssertion>,
     /// The tool calls that the agent made, in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("type" = ["array", "null"]))]
     pub tool_calls: Vec<RecordedToolCall>,
     /// The events, in order.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("type" = ["array", "null"]))]
     pub events: Vec<kindlm_types::Event>,
     /// The kinds of evidence that are complete; if absent, the kinds that occur in the record.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,12 +48,14 @@ pub struct Record {
     ///
     /// Checks that need the missing evidence are errored: those of the output, of success and of absence.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("type" = ["array", "null"]))]
     pub incomplete: Vec<String>,
     /// The reference output for the `drift` check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The variables of the prompt.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
+    #[schemars(extend("type" = ["object", "null"]))]
     pub vars: Map<String, Value>,
     /// The tokens that the agent used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,6 +78,7 @@ pub struct Record {
     pub log_probs: Option<Vec<f64>>,
     /// Other data of the source: `guardrails`, `skillCalls`, …
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Map::is_empty")]
+    #[schemars(extend("type" = ["object", "null"]))]
     pub metadata: Map<String, Value>,
     /// The provider's response with promptfoo's keys: `cost`, `logProbs`, `finishReason`, `guardrails`, `isRefusal`,
     /// `metadata`.
@@ -88,6 +94,7 @@ pub struct Record {
     ///
     /// Each one is `{name, parameters}`, or in the format of OpenAI's API.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("type" = ["array", "null"]))]
     pub tools: Vec<RecordedTool>,
     /// The checks: an `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
