@@ -115,7 +115,7 @@ impl Translator<'_> {
 
     /// Calls a prompt function, adds the resulting prompt, and returns its name and settings.
     ///
-    /// Returns `None` after an error, which is reported.
+    /// Returns `None` after an error, which is reported at the prompt.
     fn prompted(
         &mut self,
         span: Span,
@@ -128,7 +128,9 @@ impl Translator<'_> {
         let given = self.with_data(vars)?;
         let config = prompt.config.clone().unwrap_or_else(|| json!({}));
         let context = json!({"vars": given, "provider": provider, "config": config});
-        let answer = self.call(span, program, "the prompt function", &[context])?;
+        let place = prompt.node.span;
+        let what = if program.is_command() { "the command" } else { "the prompt function" };
+        let answer = self.call(place, program, what, &[context])?;
         let returned = answer.get("config").filter(|_| answer.get("prompt").is_some());
         let config = merged_config(prompt.config.as_ref(), returned);
         let text = match answer.get("prompt").unwrap_or(&answer) {
@@ -145,14 +147,20 @@ impl Translator<'_> {
             }
             _ => {
                 let message = "a prompt function must return a text, or a chat";
-                self.error(span, message, None);
+                self.error(place, message, None);
                 return None;
             }
         };
-        if !self.is_made_without_history(span, &text) {
+        if text.is_empty() {
+            let verb = if program.is_command() { "printed nothing" } else { "returned no text" };
+            let message = format!("{what} `{}` {verb}, so the prompt is empty", prompt.text);
+            self.report_broken(place, program, message);
             return None;
         }
-        let node = self.template(span, &text)?;
+        if !self.is_made_without_history(place, &text) {
+            return None;
+        }
+        let node = self.template(place, &text)?;
         Some((self.add_made(&prompt.name, node), config))
     }
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use kindlm_source::{Code, Diagnostic, Span};
 use kindlm_types::ecma;
 use kindlm_types::script::{
-    ExportUse, ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource, ScriptValue,
+    ExportUse, ScriptError, ScriptErrorKind, ScriptOutcome, ScriptQuestion, ScriptRuntime,
+    ScriptSource, ScriptValue,
 };
 use serde_json::{Number, Value};
 
@@ -39,6 +40,11 @@ impl Program {
     /// Returns the program of a command line.
     pub(super) fn command(line: &str) -> Self {
         Self { language: Language::Command, path: line.to_owned(), function: None }
+    }
+
+    /// True if the program is a command line.
+    pub(super) fn is_command(&self) -> bool {
+        self.language == Language::Command
     }
 
     /// True if the program is written in Python. Python functions reject extra arguments.
@@ -144,13 +150,17 @@ impl Translator<'_> {
         match answer {
             Ok(value) => Some(value),
             Err(why) => {
-                self.broken.insert(program.clone());
                 let message = format!("{what} `{}` failed: {why}", program.path);
-                let diagnostic = Diagnostic::error(Code::PROGRAM, message, self.source, span);
-                self.diagnostics.push(diagnostic);
+                self.report_broken(span, program, message);
                 None
             }
         }
+    }
+
+    /// Reports an error of a program, which is not run again.
+    pub(super) fn report_broken(&mut self, span: Span, program: &Program, message: String) {
+        self.broken.insert(program.clone());
+        self.diagnostics.push(Diagnostic::error(Code::PROGRAM, message, self.source, span));
     }
 
     /// Runs a program that may return nothing, which is null. Returns `None` after an error, which is reported.
@@ -185,6 +195,8 @@ pub(super) struct Runner {
 enum Failed {
     /// The program returned `undefined`.
     ReturnedNothing,
+    /// The program exceeded its time limit. The text is the error message.
+    TookTooLong(String),
     /// Any other reason.
     Other(String),
 }
@@ -193,7 +205,7 @@ impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ReturnedNothing => f.write_str("it returned nothing"),
-            Self::Other(reason) => f.write_str(reason),
+            Self::TookTooLong(reason) | Self::Other(reason) => f.write_str(reason),
         }
     }
 }
@@ -201,6 +213,15 @@ impl fmt::Display for Failed {
 impl From<String> for Failed {
     fn from(reason: String) -> Self {
         Self::Other(reason)
+    }
+}
+
+impl From<ScriptError> for Failed {
+    fn from(err: ScriptError) -> Self {
+        match err.kind {
+            ScriptErrorKind::Timeout => Self::TookTooLong(err.message),
+            _ => Self::Other(err.message),
+        }
     }
 }
 
@@ -259,14 +280,23 @@ fn run_program(runner: &Runner, program: &Program, args: &[Value]) -> Result<Val
     };
     if let Some(code) = code {
         let mut runner = runner.clone();
-        if program.language == Language::Command {
-            runner.settings.timeout = Some(time_limit(args));
-        }
+        let limit = program.is_command().then(|| time_limit(args));
+        runner.settings.timeout = limit.or(runner.settings.timeout);
         let params = ["path", "context"].map(str::to_owned).to_vec();
         let source = ScriptSource::Body { params, code: code.into() };
         let args: Vec<Value> =
             std::iter::once(Value::from(path)).chain(args.iter().cloned()).collect();
-        return ask(&runner, ScriptRuntime::Python, source, &args);
+        let answer = ask(&runner, ScriptRuntime::Python, source, &args);
+        return match (answer, limit) {
+            (Err(Failed::TookTooLong(_)), Some(limit)) => {
+                let limit = limit.as_secs_f64();
+                Err(Failed::Other(format!(
+                    "it ran longer than {limit} s and was stopped; `config.timeout` of the prompt is its time limit in \
+                     milliseconds"
+                )))
+            }
+            (answer, _) => answer,
+        };
     }
     let (runtime, source) = if program.is_python() {
         (ScriptRuntime::Python, ScriptSource::File { path, function })
@@ -305,7 +335,7 @@ fn ask(
         permissions: Arc::clone(&runner.settings.permissions),
         timeout: runner.settings.timeout,
     };
-    match (runner.scripts)(&question).map_err(|err| err.message)?.outcome {
+    match (runner.scripts)(&question)?.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => Ok(value),
         ScriptOutcome::Returned(ScriptValue::Number(number)) => Number::from_f64(number)
             .map(|it| kindlm_schema::normalise_numbers(Value::Number(it)))
@@ -347,6 +377,25 @@ mod tests {
         ] {
             let limit = run(&runner, &command, &[json!({"config": config})]);
             assert_eq!(limit, Ok(json!(expected)), "{config}");
+        }
+    }
+
+    #[test]
+    fn a_slow_command_names_the_key_of_its_time_limit() {
+        let runner = Runner {
+            scripts: Arc::new(|_: &ScriptQuestion| {
+                Err(ScriptError::new(ScriptErrorKind::Timeout, "too slow"))
+            }),
+            settings: kindlm_assertions::ScriptSettings::default(),
+        };
+        let program = |language| Program { language, ..Program::command("p") };
+        for (language, expected) in [
+            (Language::Command, "longer than 60 s and was stopped; `config.timeout` of the prompt"),
+            (Language::Python, "too slow"),
+            (Language::JavaScript, "too slow"),
+        ] {
+            let error = run(&runner, &program(language), &[json!({})]).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -124,8 +124,8 @@ fn refused(question: &ScriptQuestion, purpose: Purpose) -> Option<ScriptError> {
         ScriptRuntime::QuickJs if question.permissions.net.is_empty() => return None,
         ScriptRuntime::QuickJs => "it may use the network (`scripts.net`)",
         ScriptRuntime::Node => "Node.js would run it without a sandbox (`scripts.runtime`)",
-        ScriptRuntime::Python => "Python would run it without a sandbox",
-        ScriptRuntime::Ruby => "Ruby would run it without a sandbox",
+        // Python also starts the command lines of a promptfoo config.
+        ScriptRuntime::Python | ScriptRuntime::Ruby => "it would run without a sandbox",
     };
     let message = format!(
         "it was not run, because this command only reads the suite, and {why}; `--allow-programs` runs it"

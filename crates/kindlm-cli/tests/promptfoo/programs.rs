@@ -240,7 +240,15 @@ const FAILS: &[Fails] = &[
             (CONFIG, "prompts: [file://p.js]\nproviders: [echo]\ntests: [{ vars: { a: 1 } }]\n"),
             ("p.js", "module.exports = () => { throw new Error('no idea'); };"),
         ],
-        "the prompt function `p.js` failed: it threw `no idea`\n --> promptfooconfig.yaml:3:9",
+        "the prompt function `p.js` failed: it threw `no idea`\n --> promptfooconfig.yaml:1:11",
+    ),
+    (
+        "a prompt function that returns an empty text, at its place",
+        &[
+            (CONFIG, "prompts: [file://p.js]\nproviders: [echo]\ntests: [{}, {}]\n"),
+            ("p.js", "module.exports = () => '';"),
+        ],
+        "the prompt function `p.js` returned no text, so the prompt is empty\n --> promptfooconfig.yaml:1:11",
     ),
     (
         "a program that never ends",
@@ -325,7 +333,7 @@ fn validating_a_config_runs_no_program() {
     let javascript = "module.exports = () => [{ vars: { n: 1 } }];";
     for (scripts, file, program, refused) in [
         ("", "t.js", javascript, None),
-        ("", "t.py", python, Some("Python would run it without a sandbox")),
+        ("", "t.py", python, Some("it would run without a sandbox")),
         ("scripts: { runtime: node }\n", "t.js", javascript, Some("Node.js would run it")),
         ("scripts: { net: [localhost] }\n", "t.js", javascript, Some("it may use the network")),
     ] {
