@@ -104,7 +104,7 @@ function returned(call, value) {
   }
   const part = Buffer.from(text);
   if (part.length > call.most) {
-    return finish(call, { e: "stopped", why: "memory", message: `its result is ${part.length >> 20} MiB of JSON; at most ${call.most >> 20} MiB are taken: return only the verdict` });
+    return finish(call, { e: "stopped", why: "memory", message: `its result is ${part.length >> 20} MiB of JSON; at most ${call.most >> 20} MiB are taken: return less` });
   }
   finish(call, { e: "json" }, part);
 }

@@ -161,7 +161,7 @@ def ending(value):
         return {"e": "opaque", "type_name": "function", "text": repr(value)}, None
     text = json.dumps(plain(value), ensure_ascii=True).encode()
     if len(text) > MOST:
-        raise Stopped("memory", f"its result is {len(text) >> 20} MiB of JSON; at most {MOST >> 20} MiB are taken: return only the verdict")
+        raise Stopped("memory", f"its result is {len(text) >> 20} MiB of JSON; at most {MOST >> 20} MiB are taken: return less")
     return {"e": "json"}, text
 
 

@@ -72,7 +72,7 @@ def kindlm_ending(value)
 
   text = JSON.generate(kindlm_plain(value))
   if text.bytesize > MOST
-    raise KindlmStopped.new("memory", "its result is #{text.bytesize >> 20} MiB of JSON; at most #{MOST >> 20} MiB are taken: return only the verdict")
+    raise KindlmStopped.new("memory", "its result is #{text.bytesize >> 20} MiB of JSON; at most #{MOST >> 20} MiB are taken: return less")
   end
   [{ e: "json" }, text]
 end

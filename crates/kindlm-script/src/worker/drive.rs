@@ -284,7 +284,7 @@ impl<'js> Driver<'_, 'js> {
             Some(json) if json.len() > limits::RESULT => Err(Trouble::Halt(Halt {
                 why: Stop::Memory,
                 message: format!(
-                    "its result is {} MiB of JSON; at most {} MiB are taken: return only the verdict",
+                    "its result is {} MiB of JSON; at most {} MiB are taken: return less",
                     json.len() >> 20,
                     limits::RESULT >> 20
                 ),
