@@ -176,13 +176,14 @@ impl Translator<'_> {
 
     /// Replaces the environment variables in the address of a provider by their values.
     ///
-    /// Reports a variable that is not set, and any other template. A secret variable is an error too, because the
-    /// suite would show its value.
-    pub(super) fn fill_address(&mut self, settings: &mut Settings) {
+    /// Reports the variables that are not set, and any other template. A secret variable is an error too, because the
+    /// suite would show its value. Returns `false` after an error.
+    pub(super) fn fill_address(&mut self, settings: &mut Settings) -> bool {
         let address = settings.provider.iter_mut().find(|(name, _)| *name == "baseUrl");
-        let Some((_, address)) = address else { return };
+        let Some((_, address)) = address else { return true };
         let written = address.text().unwrap_or_default().to_owned();
         let mut filled = written.clone();
+        let mut unset: Vec<String> = Vec::new();
         for name in kindlm_template::environment(&written) {
             for form in [format!("{{{{env.{name}}}}}"), format!("{{{{ env.{name} }}}}")] {
                 if !filled.contains(&form) {
@@ -192,26 +193,40 @@ impl Translator<'_> {
                     let message = format!("the address would contain the secret `{name}`");
                     let help = "send it as a header or as the key";
                     self.error(address.span, message, Some(help));
-                    return;
+                    return false;
                 }
-                let Some(value) = self.env_value(name) else {
-                    let message = format!("the environment variable `{name}` is not set");
-                    let help = "set it, or write the address itself";
-                    self.error(address.span, message, Some(help));
-                    return;
-                };
-                filled = filled.replace(&form, &value);
+                match self.env_value(name) {
+                    Some(value) => filled = filled.replace(&form, &value),
+                    None => unset.push(format!("`{name}`")),
+                }
             }
+        }
+        unset.dedup();
+        let (message, help) = match unset.as_slice() {
+            [] => (String::new(), ""),
+            [name] => (
+                format!("the environment variable {name} is not set"),
+                "set it, or write the address itself",
+            ),
+            names => (
+                format!("the environment variables {} are not set", names.join(" and ")),
+                "set them, or write the address itself",
+            ),
+        };
+        if !unset.is_empty() {
+            self.error(address.span, message, Some(help));
+            return false;
         }
         if filled.contains("{{") {
             let message = "only `{{env.NAME}}` may be in an address";
             let help = "write the address itself, or put the whole part into one variable";
             self.error(address.span, message, Some(help));
-            return;
+            return false;
         }
         if filled != written {
             *address = text(address.span, &filled);
         }
+        true
     }
 
     /// Sets the address of a provider from the environment variables of promptfoo, if the config has no address.

@@ -150,7 +150,9 @@ impl Translator<'_> {
         else {
             return;
         };
-        self.fill_address(&mut settings);
+        if !self.fill_address(&mut settings) {
+            return;
+        }
         let dialect = if kind == "vertex" { dialect_at_vertex(&model) } else { kind };
         let at = if kind == "vertex" { kind } else { name.as_str() };
         let callbacks = self.callbacks((dialect, at), &entry.config);

@@ -620,6 +620,11 @@ const ROWS: &[(&str, &str, Comes)] = &[
     ),
     (
         "providers: cloudflare-gateway:…",
+        "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o', config: { accountId: '{{env.A}}', gatewayId: '{{ env.G }}' } }]",
+        Refused("the environment variables `A` and `G` are not set"),
+    ),
+    (
+        "providers: cloudflare-gateway:…",
         "providers: [{ id: 'cloudflare-gateway:openai:gpt-4o', config: { accountId: a, gatewayId: g, cfAigToken: abc } }]",
         Refused("a key must not be in a file"),
     ),
