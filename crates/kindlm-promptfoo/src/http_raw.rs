@@ -42,12 +42,10 @@ impl RawRequest {
         }
         let (mut host, mut headers) = (None, Vec::new());
         for line in lines {
-            let Some((name, value)) = line.split_once(':') else {
-                return Err(format!(
-                    "its line `{line}` is no header, such as `Content-Type: application/json`"
-                ));
+            let header = line.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+            let Some((name, value)) = header.filter(|(name, _)| is_header_name(name)) else {
+                return Err(no_header(line));
             };
-            let (name, value) = (name.trim(), value.trim());
             if name.eq_ignore_ascii_case("host") {
                 host = Some(value.to_owned());
             } else if !name.eq_ignore_ascii_case(OF_CONNECTION) {
@@ -81,6 +79,24 @@ impl RawRequest {
         settings.extend((!body.is_empty()).then(|| (key(span, "body"), text(span, body))));
         settings
     }
+}
+
+/// True if a text can be the name of a header, or a template of it.
+fn is_header_name(name: &str) -> bool {
+    let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
+    let is_json = name.starts_with(['{', '[']) && !name.starts_with("{{");
+    !is_json && (name.contains("{{") || name.chars().all(is_token))
+}
+
+/// Returns the error for a line that is not a header.
+fn no_header(line: &str) -> String {
+    let is_body = line.contains(':') || line.trim_start().starts_with(['{', '[']);
+    let why = if is_body {
+        "; is the empty line between the headers and the body missing?"
+    } else {
+        ", such as `Content-Type: application/json`"
+    };
+    format!("its line `{line}` is no header{why}")
 }
 
 /// Returns the path and the query of a target. The host of a whole address has no effect, as in promptfoo.
@@ -157,8 +173,9 @@ mod tests {
             RawRequest::parse(raw).unwrap().body,
             "--b\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\n{{prompt}}\r\n--b--"
         );
-        let request = RawRequest::parse("\nGET / HTTP/2\nhost: h\n").unwrap();
+        let request = RawRequest::parse("\nGET / HTTP/2\nhost: h\n{{ a }}: b\n").unwrap();
         assert_eq!((request.host.as_str(), request.body.as_str()), ("h", ""));
+        assert_eq!(request.headers, [("{{ a }}".to_owned(), "b".to_owned())]);
     }
 
     #[test]
@@ -184,7 +201,10 @@ mod tests {
             ("POST /x", "its first line `POST /x`"),
             ("post /x HTTP/1.1\nHost: h", "its first line `post /x HTTP/1.1`"),
             ("GET / HTTP/1.1", "no header `Host`"),
-            ("GET / HTTP/1.1\nHost: h\nwords", "its line `words` is no header"),
+            ("GET / HTTP/1.1\nHost: h\nwords", "its line `words` is no header, such as"),
+            ("POST / HTTP/1.1\nHost: h\n{\"q\": 1}", "its line `{\"q\": 1}` is no header; is"),
+            ("POST / HTTP/1.1\nHost: h\n{\n", "its line `{` is no header; is the empty line"),
+            ("POST / HTTP/1.1\nHost: h\nmy words: 1", "its line `my words: 1` is no header; is"),
         ] {
             let error = RawRequest::parse(raw).unwrap_err();
             assert!(error.contains(words), "{raw}: {error}");
