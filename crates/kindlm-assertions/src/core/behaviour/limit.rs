@@ -17,6 +17,11 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
+    /// Returns a duration in milliseconds as text, with at most one decimal.
+    pub(crate) fn milliseconds(ms: f64) -> String {
+        format!("{} ms", (ms * 10.0).round() / 10.0)
+    }
+
     /// Returns the result for a measured value.
     ///
     /// `name` and `unit` are for the evidence, and `shown` formats a value for the reason. If `measured` is `None`, the

@@ -64,10 +64,9 @@ impl Assertion for MaxFirstToken {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let shown = |ms: f64| format!("{ms} ms");
         let unknown = "the time to the first token is unknown: it needs `stream: true` of the provider, a server that \
                        streams, and an answer that is not empty; a record needs `first_token_ms`";
         let measured = evidence.execution.first_token_ms;
-        self.0.result(ID, measured, ("first token", Some("ms")), shown, unknown)
+        self.0.result(ID, measured, ("first token", Some("ms")), Limit::milliseconds, unknown)
     }
 }

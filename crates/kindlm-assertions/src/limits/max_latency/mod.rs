@@ -61,8 +61,8 @@ impl Assertion for MaxLatency {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let shown = |ms: f64| format!("{ms} ms");
         let unknown = "the latency is unknown: add `latency_ms` to the record";
-        self.0.result(ID, evidence.execution.latency_ms, ("latency", Some("ms")), shown, unknown)
+        let measured = evidence.execution.latency_ms;
+        self.0.result(ID, measured, ("latency", Some("ms")), Limit::milliseconds, unknown)
     }
 }
