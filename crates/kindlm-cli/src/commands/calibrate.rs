@@ -47,7 +47,7 @@ fn subject(args: &CalibrateArgs, io: &mut Io) -> Result<Subject, Failure> {
             Subject::from_name(io, NamedJudge::new(name, &io.world.registries.providers)?)
         }
         (None, None) => Err(Failure::input("no judge is selected")
-            .with_help("select one with `--judge provider:model`, or a suite with `-c`")),
+            .with_help("select one with `--judge provider:model`, or with `-c kindlm.yaml`")),
     }
 }
 
