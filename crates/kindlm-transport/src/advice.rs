@@ -25,7 +25,7 @@ pub(super) fn explain(
     }
 }
 
-/// Returns the error message without advice. It names the host, and the status unless the answer is unreadable.
+/// Returns the error message without advice. It names the host, and the status if the status is the error.
 fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
     let message = &err.message;
     match (message.strip_prefix("the answer "), err.kind) {
@@ -35,6 +35,8 @@ fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
         }
         // The codec found no error message in the body, so its own message begins with the status.
         _ if message.starts_with("status ") => format!("`{host}` answered with {message}"),
+        // A successful response, or an event of its stream, reports the error.
+        _ if (200..300).contains(&status) => format!("`{host}` reported an error: {message}"),
         _ => format!("`{host}` answered with status {status}: {message}"),
     }
 }
@@ -139,6 +141,17 @@ pub(super) fn on_tls(err: &TlsError, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_successful_status_is_not_named() {
+        let err = ProviderError::new(Kind::Server, "p", "model fell over");
+        for (status, expected) in [
+            (200, "`h` reported an error: model fell over"),
+            (500, "`h` answered with status 500: model fell over"),
+        ] {
+            assert_eq!(refusal_advice("h", &err, status), expected);
+        }
+    }
 
     #[test]
     fn the_fault_of_an_answer_decides_the_advice() {
