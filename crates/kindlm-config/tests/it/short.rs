@@ -181,6 +181,13 @@ fn a_model_without_a_provider_is_an_error() {
         ),
         ("{ model: http:x }", ["the provider `http` is not configured", "under `providers`"]),
         ("{ provider: opnai, model: x }", ["`providers` is required", "apiKeyEnv"]),
+        ("'opnai:x'", ["there is no provider `opnai`", "did you mean `openai:x`?"]),
+        ("'azure:x'", ["there is no provider `azure`", "type: openai, apiKeyEnv: AZURE_API_KEY"]),
+        ("'aliyun:x'", ["there is no provider `aliyun`", "write `dashscope:x`"]),
+        ("'qqqqqqqqqqqq:x'", ["there is no provider `qqqqqqqqqqqq`", "providers: `"]),
+        ("'http:x'", ["the provider `http` is not configured", "under `providers`"]),
+        ("'openai:'", ["`openai:` does not name its model", "name the model: `openai:…`"]),
+        ("gpt-4o", ["`gpt-4o` does not name its provider", "write `provider:model`"]),
     ] {
         let blocks = format!(
             "models: [{model}]\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"

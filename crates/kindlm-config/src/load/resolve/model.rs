@@ -50,8 +50,16 @@ impl Resolved<'_> {
         if self.add_implicit(id, params) || self.refuses_inline(piece, at, id) {
             return;
         }
-        let message = format!("`{id}` does not name its provider");
-        let help = match provider_help(self.around.known_providers, id) {
+        let known = self.around.known_providers;
+        let message = match id.split_once(':').filter(|(provider, _)| !provider.is_empty()) {
+            None => format!("`{id}` does not name its provider"),
+            Some((provider, _)) if known.find(provider).is_none() => {
+                format!("there is no provider `{provider}`")
+            }
+            Some((_, "")) => format!("`{id}` does not name its model"),
+            Some((provider, _)) => format!("the provider `{provider}` is not configured"),
+        };
+        let help = match provider_help(known, id) {
             Some(help) => help,
             None => "write `provider:model`, such as `openai:gpt-4o`".to_owned(),
         };
@@ -289,18 +297,39 @@ impl Resolved<'_> {
 
 /// Returns help for an unusable `provider:model`; `None` for any other text.
 ///
-/// The help depends on the cause: a typo in the provider, a provider without a configuration, or a missing model name.
+/// The help depends on the cause: an unknown provider, a provider without a configuration, or a missing model name.
 pub(in crate::load) fn provider_help(known: &Providers, id: &str) -> Option<String> {
-    let (provider, name) = id.split_once(':')?;
+    let (provider, name) = id.split_once(':').filter(|(it, _)| !it.is_empty())?;
     if known.find(provider).is_some() {
         return Some(match name {
             "" => format!("name the model: `{provider}:…`"),
             _ => format!("the provider `{provider}` must be configured under `providers` first"),
         });
     }
-    let near = kindlm_types::nearest(provider, known.ids())?;
-    Some(format!("did you mean `{near}:{name}`?"))
+    if provider == "azure" {
+        return Some(
+            "configure it: `providers: { azure: { type: openai, apiKeyEnv: AZURE_API_KEY, baseUrl: \
+             https://RESOURCE.openai.azure.com/openai/v1 } }`"
+                .to_owned(),
+        );
+    }
+    if let Some((_, own)) = PROMPTFOO_NAMES.iter().find(|(it, _)| *it == provider) {
+        return Some(format!("promptfoo's `{provider}` is `{own}`: write `{own}:{name}`"));
+    }
+    Some(match nearest(provider, known.ids()) {
+        Some(near) => format!("did you mean `{near}:{name}`?"),
+        None => suggest(provider, "providers", known.ids()),
+    })
 }
+
+/// Names of providers in promptfoo, with the names of these providers in KindLM.
+const PROMPTFOO_NAMES: [(&str, &str); 5] = [
+    ("alibaba", "dashscope"),
+    ("alicloud", "dashscope"),
+    ("aliyun", "dashscope"),
+    ("hf", "huggingface"),
+    ("togetherai", "together"),
+];
 
 /// Returns the parameters of requests, with their built-in defaults.
 pub(super) fn sent(params: ParamsBlock) -> Params {
