@@ -5,7 +5,7 @@
 use kindlm_providers::{Providers, TYPE};
 use kindlm_schema::Shape;
 use kindlm_source::{Code, Kind as Yaml, Node, Piece, without_echoes};
-use kindlm_types::{MemberPart, Problem, pointer, suggest};
+use kindlm_types::{MemberPart, Problem, ProblemKind, pointer, suggest};
 use serde_json::{Map, Value, json};
 
 use super::Surroundings;
@@ -81,6 +81,9 @@ pub(super) fn check(
                     .to_owned(),
             );
         }
+        if let Some(help) = key_help(known, &problem) {
+            problem.help = Some(help);
+        }
         // The values of these keys are placeholders. With the right type, the only possible problem is an empty value.
         let part = problem.pointer.trim_start_matches('/').to_owned();
         let is_empty = |it: &Value| match it {
@@ -97,6 +100,21 @@ pub(super) fn check(
         return None;
     }
     Some(Checked { document, faulty })
+}
+
+/// Returns help with the usual variable for a provider without `apiKeyEnv`; `None` for other problems.
+fn key_help(known: &Providers, problem: &Problem) -> Option<String> {
+    let ProblemKind::MissingKey { key } = &problem.kind else { return None };
+    let name = problem.pointer.strip_prefix("/providers/").filter(|_| key == "apiKeyEnv")?;
+    let usual = known.find(name)?.meta.key_variable;
+    let variable = usual.or_else(|| kindlm_providers::servers::find(name).map(|it| it.key))?;
+    // The description of the key says whether it may be null.
+    let may_be_null = problem.help.as_ref().is_some_and(|it| it.contains("`null`"));
+    let null = if may_be_null { ", `apiKeyEnv: null` for a server without keys" } else { "" };
+    Some(format!(
+        "add `apiKeyEnv: {variable}` (the environment variable of the key){null}, or `apiKeyCommand` (the command line \
+         that prints the key)"
+    ))
 }
 
 /// Returns the document with placeholders for the keys in [`OPEN`]. A placeholder is empty if the value is empty.

@@ -201,6 +201,21 @@ fn a_model_without_a_provider_is_an_error() {
 }
 
 #[test]
+fn a_provider_without_a_key_names_its_usual_variable() {
+    for (provider, help) in [
+        ("groq", "GROQ_API_KEY` (the environment variable of the key), `apiKeyEnv: null`"),
+        ("vllm", "VLLM_API_KEY` (the environment variable of the key), `apiKeyEnv: null`"),
+        ("mistral", "MISTRAL_API_KEY` (the environment variable of the key), or `apiKey"),
+    ] {
+        let blocks = format!(
+            "providers: {{ {provider}: {{ baseUrl: 'https://a.example/v1' }} }}\nmodels: ['{provider}:m']\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
+        );
+        let broken = said(&loaded(&blocks, &Memory::default()));
+        assert!(broken.contains(help), "{provider}: {broken}");
+    }
+}
+
+#[test]
 fn prompts_are_texts_and_files() {
     let files = Memory::of([
         ("ask.txt", "\u{feff}Ask {{x}}\n\n"),
