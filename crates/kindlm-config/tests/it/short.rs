@@ -142,6 +142,35 @@ fn a_prompt_with_more_words_than_a_model_reads_is_a_warning() {
 }
 
 #[test]
+fn a_limit_for_the_first_token_without_a_stream_is_a_warning() {
+    let limits =
+        "expect: { assert: [{ type: contains, value: a }, { type: max-first-token, value: 9 }] }";
+    for (config, model, warned) in [
+        ("openai: { apiKeyEnv: KEY }", "openai:m", Some("`openai` does not stream")),
+        ("openai: { apiKeyEnv: KEY, stream: true }", "openai:m", None),
+        ("groq: { apiKeyEnv: KEY }", "groq:m", Some("`groq` does not stream")),
+        ("mine: { type: anthropic, apiKeyEnv: KEY }", "mine:m", Some("`mine` does not stream")),
+        ("echo: {}", "echo:m", None),
+    ] {
+        let blocks = format!(
+            "providers: {{ {config} }}\nmodels: ['{model}']\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, {limits} }}, {{ name: u, prompt: p, {limits} }}]"
+        );
+        let loaded = loaded(&blocks, &Memory::default());
+        assert!(loaded.suite.is_some(), "{}", said(&loaded));
+        let all = loaded.warnings.iter().map(|it| it.message.as_str());
+        let found: Vec<&str> = all.filter(|it| it.contains("first token")).collect();
+        match warned {
+            None => assert_eq!(found, [""; 0], "{config}"),
+            Some(part) => {
+                assert_eq!(found.len(), 1, "{config}");
+                assert!(found[0].contains(part), "{}", found[0]);
+                assert!(found[0].contains("the same holds for 1 more"), "{}", found[0]);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_judge_that_is_also_tested_has_the_default_parameters() {
     let judged = "expect: { judge: [{ criteria: kind, model: openai:gpt-5 }] }";
     let grades = format!("{{ name: a, prompt: p, models: [openai:gpt-4o], {judged} }}");

@@ -18,6 +18,7 @@ mod parts;
 mod placed;
 mod pool;
 mod rules;
+mod streaming;
 mod table;
 mod templates;
 mod test;
@@ -72,6 +73,9 @@ struct Builder<'a> {
     /// The warning about the first test whose prompt is longer than a model's context window, and the number of such
     /// tests.
     too_long: (Option<Diagnostic>, usize),
+    /// The warning about the first test that limits the time to the first token of answers that are not streamed, and
+    /// the number of such tests.
+    unstreamed: (Option<Diagnostic>, usize),
 }
 
 /// Builds the suite.
@@ -95,6 +99,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
         idle: (None, 0),
         self_judged: (None, 0),
         too_long: (None, 0),
+        unstreamed: (None, 0),
     };
     builder.tests(piece, &prompts);
     builder.report_unknown_subjects(piece);
@@ -104,6 +109,7 @@ pub(super) fn build(piece: Piece<'_>, mut base: Resolved<'_>) -> (Suite, Sink, V
     builder.report_unwanted();
     builder.report_self_judged();
     builder.report_too_long();
+    builder.report_unstreamed();
     builder.report_lonely();
     builder.base.idle_judging(piece);
     builder.base.report_conditions();

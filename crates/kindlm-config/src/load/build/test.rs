@@ -103,6 +103,7 @@ impl Builder<'_> {
         }
         self.check_tools(piece, at, &value);
         self.check_called(piece, at, &value);
+        self.note_unstreamed(piece, at, &value);
         let mut key = parts_key(&value);
         let turns = value.get("conversation").and_then(Value::as_array).into_iter().flatten();
         if turns.filter_map(|it| it.get("expect")).any(|it| self.base.setup.has_templates(it)) {
