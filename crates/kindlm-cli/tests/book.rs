@@ -289,8 +289,7 @@ fn dots_stand_for_lines_and_only_for_lines() {
 }
 
 /// Options of other programs that pages name, each with its page.
-const OF_OTHERS: [(&str, &str); 30] = [
-    ("CHANGELOG.md", "--embed-origin"),
+const OF_OTHERS: [(&str, &str); 29] = [
     ("docs/agents.md", "--append-system-prompt"),
     ("docs/agents.md", "--ephemeral"),
     ("docs/agents.md", "--json-schema"),
