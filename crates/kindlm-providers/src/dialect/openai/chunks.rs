@@ -114,8 +114,8 @@ fn is_answer(key: &str) -> bool {
         || key.starts_with("reasoning")
 }
 
-/// Adds pieces of tool calls. A piece belongs to the last call with its index, unless both have different ids. A piece
-/// with a name begins a call, unless the call has the id of the piece.
+/// Adds pieces of tool calls. A piece belongs to the last call with its index, unless both have different ids, or the
+/// piece begins another call without an id.
 fn add_calls(calls: &mut Value, pieces: &Value) {
     let Value::Array(pieces) = pieces else {
         // The reader of the whole answer rejects a value that is not a list.
@@ -130,13 +130,11 @@ fn add_calls(calls: &mut Value, pieces: &Value) {
         let is_same = |call: &Value| {
             let own = non_empty(&call["id"]);
             let has_id = id.is_none() || own.is_none() || id == own;
-            // Some servers give no ids, and the same index or none to each call.
-            let begins = name_of(call).is_some() && name_of(piece).is_some();
             let is_repeated = id.is_some() && id == own;
             call.is_object()
                 && call["index"] == piece["index"]
                 && has_id
-                && (!begins || is_repeated)
+                && (is_repeated || !begins_after(call, piece))
         };
         match calls.iter_mut().rfind(|call| is_same(call)) {
             Some(call) => {
@@ -151,6 +149,25 @@ fn add_calls(calls: &mut Value, pieces: &Value) {
             }
             None => calls.push(piece.clone()),
         }
+    }
+}
+
+/// Returns true if a piece begins another call than this one. Some servers give no ids, and the same index or none to
+/// each call. Others repeat the name in each piece of a call.
+fn begins_after(call: &Value, piece: &Value) -> bool {
+    match (name_of(call), name_of(piece)) {
+        (Some(own), Some(name)) => own != name || has_all_arguments(call),
+        _ => false,
+    }
+}
+
+/// Returns true if the arguments of a call so far are complete JSON.
+fn has_all_arguments(call: &Value) -> bool {
+    let function = if call["function"].is_null() { call } else { &call["function"] };
+    match &function["arguments"] {
+        Value::Null => false,
+        Value::String(text) => serde_json::from_str::<Value>(text).is_ok(),
+        _ => true,
     }
 }
 
@@ -204,6 +221,7 @@ mod tests {
             (vec![call("a", "f", ""), rest("{\"x\""), rest(":1}")], vec![("a", "f", "{\"x\":1}")]),
             // Some servers repeat the id and the name in each piece.
             (vec![call("a", "f", "{"), call("a", "f", "}")], vec![("a", "f", "{}")]),
+            (vec![call("a", "f", "{\"x\""), call("", "f", ":1}")], vec![("a", "f", "{\"x\":1}")]),
             // Some servers give each call the index 0.
             (
                 vec![call("a", "f", "{}"), call("b", "g", "{}")],
@@ -215,7 +233,8 @@ mod tests {
                 vec![call("", "f", "{}"), call("", "g", "{"), rest("}")],
                 vec![("", "f", "{}"), ("", "g", "{}")],
             ),
-            (vec![bare("f", "{}"), bare("g", "{}")], vec![("", "f", "{}"), ("", "g", "{}")]),
+            (vec![bare("f", "{}"), bare("f", "{}")], vec![("", "f", "{}"), ("", "f", "{}")]),
+            (vec![bare("f", ""), bare("g", "{}")], vec![("", "f", ""), ("", "g", "{}")]),
         ] {
             let mut choices: Vec<Value> = pieces.into_iter().map(piece).collect();
             choices.push(last.clone());
