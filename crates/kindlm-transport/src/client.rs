@@ -293,13 +293,6 @@ impl HttpTransport {
         }
     }
 
-    /// Runs the command that prints the credential of a provider, unless there is a current credential. The next request
-    /// uses the credential without a wait. Fails if the command fails, or the waits are stopped.
-    #[cfg(feature = "websocket")]
-    pub async fn fetch_credential(&self, provider: &str) -> Result<(), ProviderError> {
-        self.issued(provider).await.map(drop)
-    }
-
     /// Returns the credential that the command of a provider prints; `None` without such a command. Runs the command if
     /// necessary. Fails if the command fails, or the waits are stopped.
     pub(crate) async fn issued(

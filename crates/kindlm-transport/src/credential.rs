@@ -167,9 +167,10 @@ impl Credential {
         if is_valid && (refused.expires.is_some() || is_recent) {
             return Ok(None);
         }
+        let issued = self.run(&mut state, provider, options).await;
+        // The caller may drop this future during the run, and then the next caller runs the command.
         state.renewed = Some(Instant::now());
-        let issued = self.run(&mut state, provider, options).await?;
-        Ok(Some(issued).filter(is_newer))
+        Ok(Some(issued?).filter(is_newer))
     }
 
     /// Runs the command, and stores its credential. Fails without a run if the last run failed less than a minute ago.
@@ -312,7 +313,12 @@ fn expiration(json: &Value, now: Timestamp) -> Option<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use kindlm_types::BoxFuture;
+
     use super::*;
+    use crate::options::RunCommand;
 
     fn now() -> Timestamp {
         "2026-01-02T03:00:00Z".parse().unwrap()
@@ -391,6 +397,30 @@ mod tests {
             let why = parsed(form, stdout).unwrap_err();
             assert!(why.contains(expected) && !why.contains("hunter2"), "{stdout}: {why}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_renewal_that_was_cut_short_is_made_again() {
+        let count = AtomicU32::new(0);
+        let run: RunCommand = Arc::new(move |_: String, _: Duration| -> BoxFuture<'static, _> {
+            let run = count.fetch_add(1, Ordering::SeqCst) + 1;
+            Box::pin(async move {
+                if run == 2 {
+                    std::future::pending::<()>().await;
+                }
+                Ok(format!("key-{run}"))
+            })
+        });
+        let (line, form) = (String::new(), CredentialForm::Key);
+        let command = CredentialCommand { line, setting: "apiKeyCommand", form };
+        let credential = Credential::new(command);
+        let none = TransportOptions::new(Arc::new(|_| None));
+        let options = TransportOptions { run_command: Some(run), ..none };
+        let first = credential.current("p", &options).await.unwrap();
+        let cut = credential.after_refusal(&first, "p", &options);
+        assert!(tokio::time::timeout(Duration::ZERO, cut).await.is_err());
+        let newer = credential.after_refusal(&first, "p", &options).await.unwrap().unwrap();
+        assert_eq!((newer.number, newer.values[0].1.as_str()), (2, "key-3"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Websockets: messages are sent, and messages are read until an answer is complete.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use kindlm_types::{ProviderError, ProviderErrorKind};
@@ -41,22 +41,38 @@ pub struct Socket {
 impl HttpTransport {
     /// Opens a websocket at the address of a request, and sends the body of the request as a text message.
     ///
-    /// If the server refuses a credential of a command, the request is sent again with a newer one. Fails if the server
-    /// refuses the websocket, or the message cannot be sent.
+    /// If the server refuses a credential of a command, the request is sent again with a newer one. `timeout` covers one
+    /// request, and not the command. Fails if the server refuses the websocket, or the message cannot be sent.
     pub async fn open_socket(
         &self,
         provider: &str,
         request: &HttpRequest,
+        timeout: Duration,
     ) -> Result<Socket, ProviderError> {
+        let asked = (provider, request);
         let issued = self.issued(provider).await?;
-        let err = match self.open_with(provider, request, issued.as_ref()).await {
+        let err = match self.open_within(timeout, asked, issued.as_ref()).await {
             Ok(socket) => return Ok(socket),
             Err(err) => err,
         };
         match self.newer(provider, issued.as_ref(), &err).await? {
-            Some(newer) => Box::pin(self.open_with(provider, request, Some(&newer))).await,
+            Some(newer) => Box::pin(self.open_within(timeout, asked, Some(&newer))).await,
             None => Err(err),
         }
+    }
+
+    /// Opens a websocket. Fails at the timeout.
+    async fn open_within(
+        &self,
+        timeout: Duration,
+        (provider, request): (&str, &HttpRequest),
+        issued: Option<&IssuedCredential>,
+    ) -> Result<Socket, ProviderError> {
+        let opening = self.open_with(provider, request, issued);
+        tokio::time::timeout(timeout, opening).await.unwrap_or_else(|_| {
+            let message = format!("the websocket was not open within {} ms", timeout.as_millis());
+            Err(ProviderError::new(ProviderErrorKind::Timeout, provider, message).retryable())
+        })
     }
 
     /// Opens a websocket with a credential that a command has printed, or with none.
@@ -203,9 +219,14 @@ impl Socket {
         ProviderError::new(kind, &self.provider, message)
     }
 
+    /// Returns the time since the request that opened the websocket.
+    pub fn elapsed(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
     /// Closes the websocket, and returns the time since it was opened, in milliseconds.
     pub async fn close(mut self) -> f64 {
-        let latency_ms = self.opened.elapsed().as_secs_f64() * 1000.0;
+        let latency_ms = self.elapsed().as_secs_f64() * 1000.0;
         // The answer is complete, so a failure to close the websocket has no effect.
         let _ = self.stream.close(None).await;
         latency_ms

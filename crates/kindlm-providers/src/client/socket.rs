@@ -26,31 +26,33 @@ pub(super) struct SocketRequest<'r> {
 }
 
 impl SocketRequest<'_> {
-    /// Asks the server once, and returns its reply. Fails at the timeout, which does not include the command that prints
-    /// the credential.
+    /// Asks the server once, and returns its reply. Fails at the timeout, which does not include the runs of the command
+    /// that prints the credential.
     pub(super) async fn ask(
         &self,
         transport: &HttpTransport,
         scripts: Option<&Scripts>,
     ) -> Result<Reply, ProviderError> {
-        transport.fetch_credential(self.provider).await?;
-        let exchange = self.exchange(transport, scripts);
-        tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(|_| {
+        let opening = self.codec.open(self.prompt);
+        let opening = opening.map_err(|err| before_sending(self.provider, err))?;
+        let socket = transport.open_socket(self.provider, &opening.request, self.timeout).await?;
+        let left = self.timeout.saturating_sub(socket.elapsed());
+        let idle = self.codec.idle_timeout().unwrap_or(transport.options().idle_timeout);
+        let exchange = self.exchange(socket, opening, idle, scripts);
+        tokio::time::timeout(left, exchange).await.unwrap_or_else(|_| {
             let message = format!("no whole answer within {} ms", self.timeout.as_millis());
             Err(self.error(ProviderErrorKind::Timeout, message).retryable())
         })
     }
 
+    /// Exchanges messages until the answer is complete. Fails after a pause of the server that is longer than `idle`.
     async fn exchange(
         &self,
-        transport: &HttpTransport,
+        mut socket: Socket,
+        Opening { messages, mut exchange, .. }: Opening<'_>,
+        idle: Duration,
         scripts: Option<&Scripts>,
     ) -> Result<Reply, ProviderError> {
-        let opening = self.codec.open(self.prompt);
-        let Opening { request, messages, mut exchange } =
-            opening.map_err(|err| before_sending(self.provider, err))?;
-        let idle = self.codec.idle_timeout().unwrap_or(transport.options().idle_timeout);
-        let mut socket = transport.open_socket(self.provider, &request).await?;
         send(&mut socket, &messages).await?;
         let mut rounds = 0;
         let reply = loop {

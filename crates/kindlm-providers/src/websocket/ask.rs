@@ -40,7 +40,7 @@ async fn exchange(
         ProviderError::new(ProviderErrorKind::MalformedResponse, provider, message)
     };
     let request = socket.request(prompt)?;
-    let mut open = transport.open_socket(provider, &request).await?;
+    let mut open = transport.open_socket(provider, &request, timeout).await?;
     let run = |code: &str, params: &[&str], args: &[Value]| ScriptQuestion {
         runtime: scripts.runtime,
         source: ScriptSource::Body {

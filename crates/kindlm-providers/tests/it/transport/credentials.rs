@@ -161,16 +161,25 @@ async fn a_refused_websocket_is_opened_again_with_a_new_key() {
 
 #[tokio::test]
 async fn the_timeout_of_a_websocket_excludes_the_command() {
-    let server = MockServer::answering(|_| MockReply::error(400, "no")).unwrap();
-    let folder = folder("sleep 11; echo short-lived-key");
+    let server = MockServer::answering(|request| match sent_key(request).as_str() {
+        "short-lived-key-1" => MockReply::error(401, "expired"),
+        _ => MockReply::error(400, "no"),
+    })
+    .unwrap();
     let url = format!("{}/v1", server.url().replace("http:", "ws:"));
     let config = json!({"openai-realtime": {"apiKeyCommand": "sh print.sh", "baseUrl": url}});
-    let client = client_in(folder.path(), config, Secrets::default());
-    // The command takes longer. The rest takes milliseconds, also on a busy machine.
-    let (prompt, timeout) = (prompt("hi"), Duration::from_secs(10));
-    let asked = client.complete("openai-realtime", &prompt, timeout, &Unlimited);
-    let err = asked.await.unwrap_err();
-    assert_eq!((err.kind, err.status), (Kind::InvalidRequest, Some(400)), "{err}");
+    // The run takes longer than the timeout. The rest takes milliseconds, also on a busy machine.
+    let (slow_run, timeout) = (11, Duration::from_secs(10));
+    let asked = async |slow: u32| {
+        let script = format!("[ $run != {slow} ] || sleep {slow_run}\n{KEYS}");
+        let folder = folder(&script);
+        let client = client_in(folder.path(), config.clone(), Secrets::default());
+        let err = client.complete("openai-realtime", &prompt("hi"), timeout, &Unlimited).await;
+        let err = err.unwrap_err();
+        assert_eq!((err.kind, err.status), (Kind::InvalidRequest, Some(400)), "{slow}: {err}");
+        assert_eq!(runs(&folder), 2, "{slow}");
+    };
+    tokio::join!(asked(1), asked(2));
 }
 
 #[tokio::test]

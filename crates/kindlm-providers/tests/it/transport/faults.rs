@@ -182,7 +182,7 @@ async fn an_endless_refusal_of_a_websocket_is_not_read_to_its_end() {
     let server = server();
     server.push(MockReply::endless().with_status(401));
     let (transport, request) = (transport(), request(&server.url()));
-    let opening = transport.open_socket("openai", &request);
+    let opening = transport.open_socket("openai", &request, LONG);
     let opened = tokio::time::timeout(Duration::from_secs(20), opening).await.unwrap();
     let err = opened.unwrap_err();
     assert_eq!((err.kind, err.status), (Kind::Auth, Some(401)), "{err}");

@@ -72,7 +72,8 @@ async fn a_key_in_the_refusal_of_a_websocket_is_cut_out() {
     let server = server();
     let told = format!("{}{KEY}", "A".repeat(190));
     server.push(MockReply::raw(401, "text/plain", told));
-    let err = transport().open_socket("openai", &request(&server.url())).await.unwrap_err();
+    let (transport, request) = (transport(), request(&server.url()));
+    let err = transport.open_socket("openai", &request, LONG).await.unwrap_err();
     assert_eq!((err.kind, err.status), (Kind::Auth, Some(401)));
     assert!(!err.message.contains(&KEY[..6]), "{err}");
 }
