@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::limit::QueuedCall;
 use crate::options::{Env, TransportOptions};
 use crate::prepared::{Preparations, Prepared};
-use crate::retry::{self, Way, is_worth_it, with_retries};
+use crate::retry::{self, Awaited, Way, is_worth_it, with_retries};
 use crate::secret::{Secrets, filled};
 use crate::security::ProviderSecurity;
 use crate::tls::{self, CaError};
@@ -126,7 +126,7 @@ impl HttpTransport {
             ProviderError { attempts, ..err }
         };
         let refused = used.lock().await.take();
-        if self.newer(provider, refused.as_ref(), &err).await.map_err(counted)?.is_none() {
+        if self.newer(provider, refused.as_ref(), &err).await?.is_none() {
             return Err(err);
         }
         let again = Box::pin(self.send(asked, &used, timeout, queued, &decode));
@@ -300,12 +300,13 @@ impl HttpTransport {
         provider: &str,
     ) -> Result<Option<IssuedCredential>, ProviderError> {
         let Some(credential) = self.credentials.get(provider) else { return Ok(None) };
-        let issued = credential.current(provider, &self.options);
-        self.unless_stopped(provider, issued).await.map(Some)
+        let issued = self.unless_stopped(credential.current(provider, &self.options)).await;
+        issued.unwrap_or_else(|| Err(retry::stopped_before(Awaited::Credential))).map(Some)
     }
 
     /// Returns a newer credential after a request failed; `None` if the provider did not refuse the credential, or if
-    /// there is no newer one. Fails if the command fails, or the waits are stopped.
+    /// there is no newer one. Fails if the command fails. Fails with `err` if the waits are stopped. The error has the
+    /// attempts of `err`.
     pub(crate) async fn newer(
         &self,
         provider: &str,
@@ -315,24 +316,20 @@ impl HttpTransport {
         match (self.credentials.get(provider), used, err.status) {
             (Some(credential), Some(used), Some(401 | 403)) => {
                 let newer = credential.after_refusal(used, provider, &self.options);
-                self.unless_stopped(provider, newer).await
+                let stopped = || Err(retry::stopped_instead(err.clone(), Awaited::Credential));
+                let newer = self.unless_stopped(newer).await.unwrap_or_else(stopped);
+                newer.map_err(|failure| ProviderError { attempts: err.attempts, ..failure })
             }
             _ => Ok(None),
         }
     }
 
-    /// Waits for a credential. Fails if the waits are stopped first.
-    async fn unless_stopped<T>(
-        &self,
-        provider: &str,
-        credential: impl Future<Output = Result<T, ProviderError>>,
-    ) -> Result<T, ProviderError> {
+    /// Waits for a credential. Returns `None` if the waits are stopped first.
+    async fn unless_stopped<T>(&self, credential: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            credential = credential => credential,
-            () = self.options.waits.stopped() => {
-                Err(ProviderError { provider: provider.to_owned(), ..retry::stopped_before() })
-            }
+            credential = credential => Some(credential),
+            () = self.options.waits.stopped() => None,
         }
     }
 
@@ -404,7 +401,7 @@ impl HttpTransport {
     ) -> Result<Option<tokio::sync::SemaphorePermit<'_>>, ProviderError> {
         tokio::select! {
             biased;
-            () = self.options.waits.stopped() => Err(retry::stopped_before()),
+            () = self.options.waits.stopped() => Err(retry::stopped_before(Awaited::Permit)),
             slot = self.slot() => Ok(slot),
         }
     }

@@ -167,7 +167,7 @@ where
             (Ok(begun), _) => begun,
             (Err(NotBegun::Refused(err)), _) => return Err(err),
             (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last, queued)),
-            (Err(NotBegun::Stopped), None) => return Err(stopped_before()),
+            (Err(NotBegun::Stopped), None) => return Err(stopped_before(Awaited::Permit)),
         };
         let result = attempt().await;
         drop(slot);
@@ -230,11 +230,33 @@ where
     }
 }
 
+/// The reason for a wait before a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Awaited {
+    /// The rate limiter, or the pause before a retry.
+    Permit,
+    /// The command that prints a credential.
+    Credential,
+}
+
 /// Returns the error for a request that was not sent because of a stop. The error is retryable.
-pub(crate) fn stopped_before() -> ProviderError {
-    let message = "not sent: stopped while waiting for a permit";
+pub(crate) fn stopped_before(awaited: Awaited) -> ProviderError {
+    let message = match awaited {
+        Awaited::Permit => "not sent: stopped while waiting for a permit",
+        Awaited::Credential => "not sent: stopped while waiting for a credential",
+    };
     let err = ProviderError::new(ProviderErrorKind::Overloaded, "", message).retryable();
     ProviderError { attempts: 0, ..err }
+}
+
+/// Returns the last error, with a note that a stop prevented another request.
+pub(crate) fn stopped_instead(err: ProviderError, awaited: Awaited) -> ProviderError {
+    let wait = match awaited {
+        Awaited::Permit => "to retry",
+        Awaited::Credential => "for a newer credential",
+    };
+    let message = format!("{}; stopped while waiting {wait}", err.message);
+    ProviderError { message, ..err }
 }
 
 /// Returns the last error, with a note that a stop prevented the retry. Releases the budget of that retry.
@@ -243,8 +265,7 @@ fn stopped_after(err: ProviderError, queued: &QueuedCall<'_>) -> ProviderError {
     if err.may_be_charged() {
         queued.release();
     }
-    let message = format!("{}; stopped while waiting to retry", err.message);
-    ProviderError { message, ..err }
+    stopped_instead(err, Awaited::Permit)
 }
 
 /// Returns true if the same request may succeed later. Some error kinds are never worth a retry. For other kinds, an

@@ -183,23 +183,29 @@ async fn the_timeout_of_a_websocket_excludes_the_command() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_wait_for_a_newer_key() {
-    let script = "[ $run = 1 ] || sleep 50; echo short-lived-key-$run";
-    let (server, folder) = (refusing_the_first(), folder(script));
-    let waits = Waits::default();
-    let transport = TransportOptions { waits: waits.clone(), ..options() };
-    let options = ClientOptions { transport, ..ClientOptions::new(env(), folder.path()) };
-    let client = Client::new(&providers(config(&server)), &Memory(&[]), options).unwrap();
-    let stop = async {
-        while runs(&folder) < 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        waits.stop();
-    };
-    let both = async { tokio::join!(ask(&client, "openai"), stop) };
-    let (reply, ()) = tokio::time::timeout(Duration::from_secs(40), both).await.unwrap();
-    let err = reply.unwrap_err();
-    assert_eq!((err.kind, err.attempts), (Kind::Overloaded, 1), "{err}");
+async fn a_stop_ends_the_wait_for_a_key() {
+    for (slow, kind, attempts, words) in [
+        (1, Kind::Overloaded, 0, "not sent: stopped while waiting for a credential"),
+        (2, Kind::Auth, 1, "; stopped while waiting for a newer credential"),
+    ] {
+        let script = format!("[ $run != {slow} ] || sleep 50; echo short-lived-key-$run");
+        let (server, folder) = (refusing_the_first(), folder(&script));
+        let waits = Waits::default();
+        let transport = TransportOptions { waits: waits.clone(), ..options() };
+        let options = ClientOptions { transport, ..ClientOptions::new(env(), folder.path()) };
+        let client = Client::new(&providers(config(&server)), &Memory(&[]), options).unwrap();
+        let stop = async {
+            while runs(&folder) < slow {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            waits.stop();
+        };
+        let both = async { tokio::join!(ask(&client, "openai"), stop) };
+        let (reply, ()) = tokio::time::timeout(Duration::from_secs(40), both).await.unwrap();
+        let err = reply.unwrap_err();
+        assert_eq!((err.kind, err.attempts), (kind, attempts), "{err}");
+        assert!(err.message.ends_with(words), "{err}");
+    }
 }
 
 #[tokio::test]
