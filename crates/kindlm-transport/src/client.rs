@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::header::CONTENT_TYPE;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::credential::{Credential, CredentialCommand, IssuedCredential};
 use crate::fault::Fault;
 use crate::limit::QueuedCall;
 use crate::options::{Env, TransportOptions};
 use crate::prepared::{Preparations, Prepared};
-use crate::retry::{self, Awaited, Way, is_worth_it, with_retries};
+use crate::retry::{self, Awaited, NotBegun, Way, is_worth_it, with_prepared_retries};
 use crate::secret::{Secrets, filled};
 use crate::security::ProviderSecurity;
 use crate::tls::{self, CaError};
@@ -50,6 +50,7 @@ pub struct Called<T> {
 
 /// A request whose variables are resolved.
 struct ReadyRequest<'r> {
+    client: &'r reqwest::Client,
     request: Cow<'r, HttpRequest>,
     /// The values of the variables in the request.
     secrets: Secrets,
@@ -125,7 +126,7 @@ impl HttpTransport {
             let attempts = before.saturating_add(err.attempts);
             ProviderError { attempts, ..err }
         };
-        let refused = used.lock().await.take();
+        let refused = used.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.newer(provider, refused.as_ref(), &err).await?.is_none() {
             return Err(err);
         }
@@ -145,54 +146,55 @@ impl HttpTransport {
         queued: &QueuedCall<'_>,
         decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<Called<T>, ProviderError> {
-        let number = |issued: &Option<IssuedCredential>| issued.as_ref().map_or(0, |it| it.number);
-        let first = self.issued(provider).await?;
-        used.lock().await.clone_from(&first);
-        let ready = self.ready(provider, request, first.as_ref())?;
-        let client = self.client(provider)?;
-        let attempt = || async {
-            // The first credential may have expired during the wait for a permit or a retry.
-            let issued = self.issued(provider).await?;
-            let newer = (number(&issued) != number(&first))
-                .then(|| self.ready(provider, request, issued.as_ref()))
-                .transpose()?;
-            *used.lock().await = issued;
-            let ready = newer.as_ref().unwrap_or(&ready);
-            let answered = self.attempt(provider, ready, client, timeout, decode).await;
-            answered.map_err(|err| ready.redact(err))
-        };
-        match with_retries(self.way(), queued, attempt).await {
+        let prepare = || self.ready(provider, request, used);
+        let attempt = |ready| self.attempt(provider, ready, timeout, decode);
+        match with_prepared_retries(self.way(), queued, prepare, attempt).await {
             Ok(((value, latency_ms), attempts)) => Ok(Called { value, latency_ms, attempts }),
-            Err(err) => Err(ready.redact(ProviderError { provider: provider.to_owned(), ..err })),
+            Err(err) => Err(ProviderError { provider: provider.to_owned(), ..err }),
         }
     }
 
-    /// Resolves the variables of a request. Fails if the request cannot be prepared.
-    fn ready<'r>(
-        &self,
+    /// Resolves the variables of a request, with the current credential of the provider, to which `used` is set. Fails if
+    /// the request cannot be prepared, or the waits are stopped.
+    async fn ready<'r>(
+        &'r self,
         provider: &str,
         request: &'r HttpRequest,
-        issued: Option<&IssuedCredential>,
-    ) -> Result<ReadyRequest<'r>, ProviderError> {
-        let env = self.env_of(provider, issued)?;
+        used: &Mutex<Option<IssuedCredential>>,
+    ) -> Result<ReadyRequest<'r>, NotBegun> {
+        let issued = self.issued(provider).await?;
+        let env = self.env_of(provider, issued.as_ref())?;
         let (request, secrets) = filled(provider, request, &*env)?;
-        let prepared = self.prepared(provider, &request, &env, issued)?;
-        Ok(ReadyRequest { request, secrets, prepared })
+        let prepared = self.prepared(provider, &request, &env, issued.as_ref())?;
+        let client = self.client(provider)?;
+        *used.lock().unwrap_or_else(PoisonError::into_inner) = issued;
+        Ok(ReadyRequest { client, request, secrets, prepared })
     }
 
     /// Sends a request once. Returns the decoded response with the latency in milliseconds.
     async fn attempt<T>(
         &self,
         provider: &str,
+        ready: ReadyRequest<'_>,
+        timeout: Duration,
+        decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
+    ) -> Result<(T, f64), ProviderError> {
+        let answered = self.answered(provider, &ready, timeout, decode).await;
+        answered.map_err(|err| ready.redact(err))
+    }
+
+    /// Sends a request once. Errors may contain secrets of the request.
+    async fn answered<T>(
+        &self,
+        provider: &str,
         ready: &ReadyRequest<'_>,
-        client: &reqwest::Client,
         timeout: Duration,
         decode: &impl Fn(&HttpResponse) -> Result<T, ProviderError>,
     ) -> Result<(T, f64), ProviderError> {
         let (request, prepared) = (&*ready.request, &*ready.prepared);
         let fault = Fault::new(provider, request.address_key(), &prepared.url);
         let started = Instant::now();
-        let exchange = self.exchange(client, (provider, request), prepared, &fault, started);
+        let exchange = self.exchange(ready.client, (provider, request), prepared, &fault, started);
         let response = tokio::time::timeout(timeout, exchange)
             .await
             .unwrap_or_else(|_| Err(fault.timeout(timeout)))?;
@@ -298,10 +300,12 @@ impl HttpTransport {
     pub(crate) async fn issued(
         &self,
         provider: &str,
-    ) -> Result<Option<IssuedCredential>, ProviderError> {
+    ) -> Result<Option<IssuedCredential>, NotBegun> {
         let Some(credential) = self.credentials.get(provider) else { return Ok(None) };
-        let issued = self.unless_stopped(credential.current(provider, &self.options)).await;
-        issued.unwrap_or_else(|| Err(retry::stopped_before(Awaited::Credential))).map(Some)
+        match self.unless_stopped(credential.current(provider, &self.options)).await {
+            Some(issued) => Ok(Some(issued?)),
+            None => Err(NotBegun::Stopped(Awaited::Credential)),
+        }
     }
 
     /// Returns a newer credential after a request failed; `None` if the provider did not refuse the credential, or if

@@ -127,7 +127,7 @@ impl Way<'_> {
             permit = queued.enter(attempts) => {
                 permit.map_err(|err| NotBegun::Refused(ProviderError { attempts, ..err }))?
             }
-            () = self.waits.stopped() => return Err(NotBegun::Stopped),
+            () = self.waits.stopped() => return Err(NotBegun::Stopped(Awaited::Permit)),
         };
         let slot = match self.slots {
             // The semaphore is never closed. If it were, attempts would run without a concurrency limit.
@@ -141,9 +141,42 @@ impl Way<'_> {
 /// The reason why a request was not sent.
 pub(crate) enum NotBegun {
     /// The waits were stopped.
-    Stopped,
-    /// The circuit is open, or all requests to the model fail immediately for a while.
+    Stopped(Awaited),
+    /// The request cannot be prepared, the circuit is open, or all requests to the model fail immediately for a while.
     Refused(ProviderError),
+}
+
+impl NotBegun {
+    /// Returns the error of the request. `last` is the error of its last attempt.
+    fn after(
+        self,
+        last: Option<ProviderError>,
+        attempts: u32,
+        queued: &QueuedCall<'_>,
+    ) -> ProviderError {
+        match (self, last) {
+            (Self::Refused(err), _) => ProviderError { attempts, ..err },
+            (Self::Stopped(awaited), Some(last)) => stopped_after(last, awaited, queued),
+            (Self::Stopped(awaited), None) => stopped_before(awaited),
+        }
+    }
+}
+
+impl From<ProviderError> for NotBegun {
+    fn from(err: ProviderError) -> Self {
+        Self::Refused(err)
+    }
+}
+
+#[cfg(feature = "websocket")]
+impl From<NotBegun> for ProviderError {
+    /// Returns the error of a request without an earlier attempt.
+    fn from(why: NotBegun) -> Self {
+        match why {
+            NotBegun::Refused(err) => err,
+            NotBegun::Stopped(awaited) => stopped_before(awaited),
+        }
+    }
 }
 
 /// Retries `attempt` until it succeeds, a retry is pointless, or the retry policy or the budget allows no further
@@ -160,16 +193,32 @@ pub async fn with_retries<T, F>(
 where
     F: Future<Output = Result<T, ProviderError>>,
 {
+    let prepare = || std::future::ready(Ok(()));
+    with_prepared_retries(way, queued, prepare, |()| attempt()).await
+}
+
+/// Retries `attempt` as [`with_retries`] does. Each attempt gets the value of `prepare`, which runs before the wait for
+/// the rate limiter. An error of `prepare` ends the retries.
+pub(crate) async fn with_prepared_retries<P, R, T, F>(
+    way: Way<'_>,
+    queued: &QueuedCall<'_>,
+    prepare: impl Fn() -> R,
+    attempt: impl Fn(P) -> F,
+) -> Result<(T, u32), ProviderError>
+where
+    R: Future<Output = Result<P, NotBegun>>,
+    F: Future<Output = Result<T, ProviderError>>,
+{
     let mut attempts = 0;
     let mut last: Option<ProviderError> = None;
     loop {
-        let (permit, slot) = match (way.begin(queued, attempts).await, last.take()) {
-            (Ok(begun), _) => begun,
-            (Err(NotBegun::Refused(err)), _) => return Err(err),
-            (Err(NotBegun::Stopped), Some(last)) => return Err(stopped_after(last, queued)),
-            (Err(NotBegun::Stopped), None) => return Err(stopped_before(Awaited::Permit)),
+        let begun = match prepare().await {
+            Ok(prepared) => way.begin(queued, attempts).await.map(|it| (prepared, it)),
+            Err(why) => Err(why),
         };
-        let result = attempt().await;
+        let (prepared, (permit, slot)) =
+            begun.map_err(|why| why.after(last.take(), attempts, queued))?;
+        let result = attempt(prepared).await;
         drop(slot);
         let mut err = match result {
             Ok(value) => {
@@ -225,7 +274,7 @@ where
         let wait = policy.delay(attempts - 1, err.retry_after, chance());
         tokio::select! {
             () = tokio::time::sleep(wait) => last = Some(err),
-            () = way.waits.stopped() => return Err(stopped_after(err, queued)),
+            () = way.waits.stopped() => return Err(stopped_after(err, Awaited::Permit, queued)),
         }
     }
 }
@@ -260,12 +309,12 @@ pub(crate) fn stopped_instead(err: ProviderError, awaited: Awaited) -> ProviderE
 }
 
 /// Returns the last error, with a note that a stop prevented the retry. Releases the budget of that retry.
-fn stopped_after(err: ProviderError, queued: &QueuedCall<'_>) -> ProviderError {
+fn stopped_after(err: ProviderError, awaited: Awaited, queued: &QueuedCall<'_>) -> ProviderError {
     // The last attempt may still be charged. The budget for the retry must not stay reserved in addition.
     if err.may_be_charged() {
         queued.release();
     }
-    stopped_instead(err, Awaited::Permit)
+    stopped_instead(err, awaited)
 }
 
 /// Returns true if the same request may succeed later. Some error kinds are never worth a retry. For other kinds, an

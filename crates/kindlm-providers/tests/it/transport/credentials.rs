@@ -107,7 +107,8 @@ async fn a_key_is_renewed_once_and_only_without_an_expiration() {
     }
 }
 
-/// The script that first prints a key that expires within two seconds.
+/// The script that first prints a key that expires within two seconds. The first request uses it in any case, because
+/// its expiration is only looked at before the next request.
 const BRIEF_KEY: &str = r#"[ "$run" = 1 ] && seconds=2 || seconds=3600
     echo "{\"token\": \"short-lived-key-$run\", \"expires_in\": $seconds}""#;
 
@@ -140,6 +141,56 @@ async fn a_retry_uses_the_current_key() {
     assert_eq!(ask(&client, "openai").await.unwrap().attempts, 2);
     let keys: Vec<String> = server.requests().iter().map(sent_key).collect();
     assert_eq!(keys, ["short-lived-key-1", "short-lived-key-2"]);
+}
+
+/// The second run of the command ends after a request of another provider, which needs the only slot.
+#[tokio::test]
+async fn a_renewal_occupies_no_slot() {
+    let server = server();
+    server.push(MockReply::error(503, "busy").after(EXPIRED));
+    let script = format!("[ $run = 1 ] || until [ -e go ]; do sleep 0.1; done\n{BRIEF_KEY}");
+    let folder = folder(&script);
+    let url = format!("{}/v1", server.url());
+    let config = json!({
+        "openai": {"apiKeyCommand": "sh print.sh", "baseUrl": url},
+        "http": {"url": format!("{url}/chat/completions")},
+    });
+    let transport = TransportOptions { concurrency: Some(1), ..options() };
+    let options = ClientOptions { transport, ..ClientOptions::new(env(), folder.path()) };
+    let client = Client::new(&providers(config), &Memory(&[]), options).unwrap();
+    let other = async {
+        while runs(&folder) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let reply = ask(&client, "http").await;
+        fs::write(folder.path().join("go"), "").unwrap();
+        reply
+    };
+    let both = async { tokio::join!(ask(&client, "openai"), other) };
+    let (renewed, other) = tokio::time::timeout(Duration::from_secs(40), both).await.unwrap();
+    assert_eq!((renewed.unwrap().attempts, other.unwrap().attempts), (2, 1));
+}
+
+#[tokio::test]
+async fn a_stop_during_a_renewal_keeps_the_error_before() {
+    let server = server();
+    server.push(MockReply::error(503, "busy").after(EXPIRED));
+    let folder = folder(&format!("[ $run = 1 ] || sleep 50\n{BRIEF_KEY}"));
+    let waits = Waits::default();
+    let transport = TransportOptions { waits: waits.clone(), ..options() };
+    let options = ClientOptions { transport, ..ClientOptions::new(env(), folder.path()) };
+    let client = Client::new(&providers(config(&server)), &Memory(&[]), options).unwrap();
+    let stop = async {
+        while runs(&folder) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        waits.stop();
+    };
+    let both = async { tokio::join!(ask(&client, "openai"), stop) };
+    let (reply, ()) = tokio::time::timeout(Duration::from_secs(40), both).await.unwrap();
+    let err = reply.unwrap_err();
+    assert_eq!((err.status, err.attempts), (Some(503), 1), "{err}");
+    assert!(err.message.ends_with("; stopped while waiting for a newer credential"), "{err}");
 }
 
 #[tokio::test]
