@@ -59,7 +59,7 @@ impl RawRequest {
         let body = body.trim();
         Ok(Self {
             method: method.to_owned(),
-            target: path_of(target.trim()),
+            target: path_of(target.trim())?,
             host: host.ok_or("it has no header `Host`")?,
             headers,
             // Servers read the parts of a form only with these line breaks.
@@ -99,14 +99,17 @@ fn no_header(line: &str) -> String {
     format!("its line `{line}` is no header{why}")
 }
 
-/// Returns the path and the query of a target. The host of a whole address has no effect, as in promptfoo.
-fn path_of(target: &str) -> String {
+/// Returns the path and the query of a target. The host of a whole address has no effect, as in promptfoo. Fails for a
+/// template at its beginning, whose value may have a leading slash or none.
+fn path_of(target: &str) -> Result<String, String> {
+    if target.starts_with("{{") || target.starts_with("{%") {
+        return Err(format!(
+            "its target `{target}` begins with a template; write `/{target}`, and the value without its first `/`"
+        ));
+    }
     let below = ["https://", "http://"].iter().find_map(|it| target.strip_prefix(it));
     let path = below.map_or(target, |it| it.find(['/', '?']).map_or("", |at| &it[at..]));
-    if path.starts_with('/') || path.starts_with("{{") {
-        return path.to_owned();
-    }
-    format!("/{path}")
+    Ok(if path.starts_with('/') { path.to_owned() } else { format!("/{path}") })
 }
 
 impl Translator<'_> {
@@ -183,7 +186,7 @@ mod tests {
         for (target, expected) in [
             ("chat", "/chat"),
             ("/chat?a=1", "/chat?a=1"),
-            ("{{ path }}", "{{ path }}"),
+            ("/{{ path }}", "/{{ path }}"),
             ("https://b.example/x?a=1", "/x?a=1"),
             ("http://{{ host }}/x", "/x"),
             ("http://b.example?a=1", "/?a=1"),
@@ -200,6 +203,7 @@ mod tests {
             ("", "its first line ``"),
             ("POST /x", "its first line `POST /x`"),
             ("post /x HTTP/1.1\nHost: h", "its first line `post /x HTTP/1.1`"),
+            ("GET {{ path }} HTTP/1.1\nHost: h", "write `/{{ path }}`"),
             ("GET / HTTP/1.1", "no header `Host`"),
             ("GET / HTTP/1.1\nHost: h\nwords", "its line `words` is no header, such as"),
             ("POST / HTTP/1.1\nHost: h\n{\"q\": 1}", "its line `{\"q\": 1}` is no header; is"),

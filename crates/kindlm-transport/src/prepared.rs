@@ -41,7 +41,9 @@ impl Prepared {
         (env, issued): (&Env, u64),
     ) -> Result<Self, ProviderError> {
         let (mut headers, mut secrets) = resolve(provider, &request.headers, &**env)?;
-        let access = |auth: &AwsAuth| Ok((auth.clone(), AwsAccess::of(provider, auth, &**env)?));
+        let access = |auth: &AwsAuth| {
+            AwsAccess::of(provider, auth, &**env).map(|access| (auth.clone(), access))
+        };
         let aws = request.aws.as_ref().map(access).transpose()?;
         aws.iter().flat_map(|(_, it)| it.secrets()).for_each(|it| secrets.add(it));
         let url = address(provider, request.address_key(), &request.url)?;
