@@ -426,7 +426,8 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
             127,
             "Error: no config\nsh: 1: agent: not found",
             Some("true"),
-            "failed: the command was not found (exit code 127): Error: no config",
+            "the sandbox of `isolation: container` failed: the command was not found (exit code 127): Error: no \
+             config",
         ),
         ("podman", container, 1, "usage: git", None, "ended with exit code 1: usage: git"),
     ] {
