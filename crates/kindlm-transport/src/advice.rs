@@ -63,7 +63,10 @@ fn advice(key: &str, err: &ProviderError, response: &HttpResponse) -> Option<Str
                 "it is a web page: check `{key}`, and whether a proxy wants you to sign in"
             ));
         }
-        Kind::MalformedResponse if str::from_utf8(&response.body).is_err() => {
+        Kind::MalformedResponse
+            if err.malformed != MalformedKind::Incomplete
+                && str::from_utf8(&response.body).is_err() =>
+        {
             "it is not UTF-8: the server, or a proxy on the way, has damaged it"
         }
         Kind::MalformedResponse if breaks_off(response) => INCOMPLETE,
@@ -169,5 +172,10 @@ mod tests {
             let response = HttpResponse::new(200, "{}");
             assert_eq!(advice("baseUrl", &err, &response).as_deref(), expected, "{kind:?}");
         }
+        // A stream can be cut within a character.
+        let err = ProviderError::new(Kind::MalformedResponse, "p", quoted)
+            .with_malformed(MalformedKind::Incomplete);
+        let response = HttpResponse::new(200, b"data: {\"a\": \"\xc3".to_vec());
+        assert_eq!(advice("baseUrl", &err, &response).as_deref(), Some(INCOMPLETE));
     }
 }

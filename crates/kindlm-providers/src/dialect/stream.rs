@@ -116,8 +116,17 @@ fn assemble<A: Assembler>(
         }
     }
     let message = format!("the answer broke off: the stream ended without `{}`", A::END);
-    let kind = if has_event { MalformedKind::Incomplete } else { MalformedKind::Unknown };
+    let is_stream = has_event || ends_within_event(&response.body);
+    let kind = if is_stream { MalformedKind::Incomplete } else { MalformedKind::Unknown };
     Err(reader.malformed(&message, response).with_malformed(kind).retryable())
+}
+
+/// Returns true if a body ends within an event with JSON.
+fn ends_within_event(body: &[u8]) -> bool {
+    let body = body.strip_suffix(b"\n").unwrap_or(body);
+    let last = body.rsplit(|it| *it == b'\n').next().unwrap_or_default();
+    let data = last.strip_prefix(b"data:").map(<[u8]>::trim_ascii);
+    last.starts_with(b"event:") || data.is_some_and(|it| it.is_empty() || it.starts_with(b"{"))
 }
 
 /// Returns an error that the provider reported in a stream. Its status is that of the stream, so the kind decides if a

@@ -85,9 +85,15 @@ async fn a_stream_that_breaks_off_or_fails_is_requested_again() {
         let reply = client.complete("openai", &prompt("hi"), LONG, &Unlimited).await;
         assert_eq!(reply.as_ref().ok().map(|it| it.attempts), attempts, "{reply:?}");
     }
+    let incomplete = "it is incomplete: the server, or a proxy on the way, has cut it; try again";
+    let other = "check that `baseUrl` leads to the API of a model";
     for (body, advice) in [
-        (chunks(), "it is incomplete: the server, or a proxy on the way, has cut it; try again"),
-        (": hi\n\n".to_owned(), "check that `baseUrl` leads to the API of a model"),
+        (chunks().into_bytes(), incomplete),
+        // The first event is cut, and it is cut within a character.
+        (b"data: {\"model\": \"m\", \"cho".to_vec(), incomplete),
+        (b"data: {\"model\": \"\xc3".to_vec(), incomplete),
+        (b": hi\n\n".to_vec(), other),
+        (b"hello".to_vec(), other),
     ] {
         let broken = move |_: &MockRequest| MockReply::raw(200, "text/event-stream", body.clone());
         let server = MockServer::answering(broken).unwrap();
