@@ -85,7 +85,7 @@ impl Translator<'_> {
             }
             provider.push(("method", text(span, "GET")));
         }
-        self.check_headers(&headers);
+        self.check_keys(headers.iter().chain(&query));
         if !headers.is_empty() {
             provider.push(("headers", entries(span, headers)));
         }
@@ -101,9 +101,9 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Reports keys that are written in headers.
-    fn check_headers(&mut self, headers: &[(String, Node)]) {
-        for (name, value) in headers {
+    /// Reports keys that are written in headers or query parameters.
+    fn check_keys<'n>(&mut self, entries: impl Iterator<Item = &'n (String, Node)>) {
+        for (name, value) in entries {
             let written = value.text().unwrap_or_default();
             if kindlm_redact::mask_keys(written) != written {
                 let help = format!(

@@ -278,6 +278,14 @@ fn errors_name_their_place() {
             "`env.A` is part of a larger expression",
         ),
         ("{ method: POST, body: { a: [{ b: '{{ name' }] } }", "the template cannot be read"),
+        (
+            "{ method: GET, queryParams: { k: sk-proj-AbCdEf0123456789xyz } }",
+            "a key must not be in a file",
+        ),
+        (
+            "{ auth: { type: api_key, placement: query, keyName: k, value: sk-proj-AbCdEf0123456789xyz } }",
+            "a key must not be in a file",
+        ),
         ("{ method: GET, transformResponse: 'file://nope.js' }", "nope.js"),
         (
             "{ method: GET, transformRequest: '{{prompt}}' }",
