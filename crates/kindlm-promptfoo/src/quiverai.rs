@@ -11,7 +11,7 @@ use super::vendors::json_header;
 /// The settings that promptfoo sends, for both kinds of models and for each of them.
 const SHARED: [&str; 4] = ["max_output_tokens", "presence_penalty", "temperature", "top_p"];
 const GENERATION: [&str; 3] = ["instructions", "n", "references"];
-const VECTORS: [&str; 3] = ["auto_crop", "image", "target_size"];
+const VECTORS: [&str; 2] = ["auto_crop", "target_size"];
 
 /// The image of a prompt, as a template: JSON, an address, a `data:` URL, or base64.
 ///
@@ -32,10 +32,11 @@ const READING: &str = r#"(json) => {
   };
 }"#;
 
-/// True if an image in the config has an address or data. promptfoo errors each test with another image.
-fn has_image(image: &Node) -> bool {
-    let text = |name: &str| image.get(name).and_then(Node::text).unwrap_or_default();
-    ["url", "base64"].iter().any(|it| !text(it).trim().is_empty())
+/// Returns the address or the data of an image in the config. promptfoo sends only the address if there are both, and
+/// errors each test with another image.
+fn image_of(image: &Value) -> Option<Value> {
+    let text = |name: &str| image[name].as_str().filter(|it| !it.trim().is_empty());
+    ["url", "base64"].into_iter().find_map(|name| Some(json!({name: text(name)?})))
 }
 
 impl Translator<'_> {
@@ -58,9 +59,14 @@ impl Translator<'_> {
                 "apiKey" => self.key_of(key, value, &mut settings),
                 "apiKeyEnvar" => settings.provider.push(("apiKeyEnv", value.clone())),
                 "stream" => {}
-                "image" if !is_generation && !has_image(value) => {
-                    let help = "write `image: { url: … }` or `image: { base64: … }`";
-                    self.error(value.span, "`config.image` has no image", Some(help));
+                "image" if !is_generation => {
+                    let Some(value) = self.without_templates(key, value) else { continue };
+                    if let Some(image) = image_of(&value.to_json()) {
+                        body.insert("image".to_owned(), image);
+                    } else {
+                        let help = "write `image: { url: … }` or `image: { base64: … }`";
+                        self.error(value.span, "`config.image` has no image", Some(help));
+                    }
                 }
                 name if SHARED.contains(&name) || own.contains(&name) => {
                     if let Some(value) = self.without_templates(key, value) {
@@ -103,6 +109,18 @@ mod tests {
     use kindlm_template::Variables;
 
     use super::*;
+
+    #[test]
+    fn images_of_configs_have_an_address_or_data() {
+        for (image, expected) in [
+            (json!({"url": "u", "base64": "b"}), Some(json!({"url": "u"}))),
+            (json!({"url": " ", "base64": "b"}), Some(json!({"base64": "b"}))),
+            (json!({"url": ""}), None),
+            (json!("u"), None),
+        ] {
+            assert_eq!(image_of(&image), expected, "{image}");
+        }
+    }
 
     #[test]
     fn images_of_prompts_have_an_address_or_data() {
