@@ -196,13 +196,53 @@ fn by_kindlm(folder: &Path, config: &str) -> Rows {
         let parts = parts.collect();
         let mut result = result(it["status"] == "passed", &it["score"], &it["namedScores"], parts);
         // Calls of tools are the output in promptfoo only. KindLM reports them beside the text, and checks see both.
-        if it["toolCalls"].as_array().is_none_or(Vec::is_empty) {
-            let of_json = Some(&it["outputJson"]).filter(|it| !it.is_null());
-            result["output"] = comparable(of_json.unwrap_or(&it["output"]));
+        match it["toolCalls"].as_array().filter(|it| !it.is_empty()) {
+            Some(calls) => {
+                let calls = calls.iter().map(|it| json!([it["name"], it["arguments"]]));
+                result["calls"] = calls.collect();
+            }
+            None => {
+                let of_json = Some(&it["outputJson"]).filter(|it| !it.is_null());
+                result["output"] = comparable(of_json.unwrap_or(&it["output"]));
+            }
         }
         (name, result)
     };
     rows.iter().map(row).collect()
+}
+
+/// Puts the calls in place of an output of promptfoo, for a row with calls in KindLM. Removes both for an output without
+/// calls, such as the result of a callback.
+fn compare_calls(theirs: &mut Value, ours: &mut Value) {
+    let Some(theirs) = theirs.as_object_mut() else { return };
+    let calls = calls_in(&theirs.remove("output").unwrap_or_default());
+    if calls.is_empty() {
+        ours.as_object_mut().and_then(|it| it.remove("calls"));
+    } else {
+        theirs.insert("calls".to_owned(), Value::Array(calls));
+    }
+}
+
+/// Returns the names and arguments of the calls in an output of promptfoo: a list of calls, a message with calls, or
+/// blocks of JSON between texts.
+fn calls_in(output: &Value) -> Vec<Value> {
+    let blocks: Vec<Value> = match output {
+        Value::String(text) => {
+            text.split("\n\n").filter_map(|it| serde_json::from_str(it).ok()).collect()
+        }
+        Value::Array(calls) => calls.clone(),
+        message => match message["tool_calls"].as_array() {
+            Some(calls) => calls.clone(),
+            None => vec![message.clone()],
+        },
+    };
+    let call = |block: &Value| {
+        let function = if block["function"].is_object() { &block["function"] } else { block };
+        let key = if block["type"] == "tool_use" { "input" } else { "arguments" };
+        let arguments = function.get(key).map(comparable)?;
+        Some(json!([function["name"].as_str()?, arguments]))
+    };
+    blocks.iter().filter_map(call).collect()
 }
 
 /// Returns an output in the same form for a text that is JSON and for its value. An empty text is as no output.
@@ -212,6 +252,25 @@ fn comparable(value: &Value) -> Value {
         return Value::Null;
     }
     serde_json::from_str(text).unwrap_or_else(|_| value.clone())
+}
+
+#[test]
+fn calls_are_found_in_each_form_of_an_output() {
+    let call = json!({"id": "c", "function": {"name": "f", "arguments": "{\"id\":7}"}});
+    let block = json!({"type": "tool_use", "id": "c", "name": "f", "input": {"id": 7}});
+    for (output, expected) in [
+        (json!([call]), vec![json!(["f", {"id": 7}])]),
+        (json!({"content": "On it.", "tool_calls": [call]}), vec![json!(["f", {"id": 7}])]),
+        (block.clone(), vec![json!(["f", {"id": 7}])]),
+        (
+            json!(format!("On it.\n\n{block}\n\n{block}")),
+            vec![json!(["f", {"id": 7}]), json!(["f", {"id": 7}])],
+        ),
+        (json!({"deleted": 7}), vec![]),
+        (json!(8), vec![]),
+    ] {
+        assert_eq!(calls_in(&output), expected, "{output}");
+    }
 }
 
 fn result(passed: bool, score: &Value, named: &Value, parts: Vec<Value>) -> Value {
@@ -293,10 +352,10 @@ fn configs_have_the_same_results_in_promptfoo() {
         }
         let mut theirs = by_promptfoo(work.path(), &config, &server.url());
         let sent = server.count();
-        let ours = by_kindlm(work.path(), &config);
-        for (row, it) in &ours {
-            if let (None, Some(Value::Object(theirs))) = (it.get("output"), theirs.get_mut(row)) {
-                theirs.remove("output");
+        let mut ours = by_kindlm(work.path(), &config);
+        for (row, ours) in ours.iter_mut().filter(|(_, it)| it.get("calls").is_some()) {
+            if let Some(theirs) = theirs.get_mut(row) {
+                compare_calls(theirs, ours);
             }
         }
         let mut found: Vec<(String, String)> = Vec::new();
