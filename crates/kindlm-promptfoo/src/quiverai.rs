@@ -49,7 +49,7 @@ impl Translator<'_> {
         };
         let model = if model.is_empty() { "arrow-1.1" } else { model };
         let is_generation = mode != "vectorize";
-        let own = if is_generation { GENERATION } else { VECTORS };
+        let own: &[&str] = if is_generation { &GENERATION } else { &VECTORS };
         let mut settings = Settings::default();
         let mut base = "https://api.quiver.ai/v1".to_owned();
         let mut body = Map::new();
