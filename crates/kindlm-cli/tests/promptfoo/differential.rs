@@ -196,15 +196,12 @@ fn by_kindlm(folder: &Path, config: &str) -> Rows {
         let parts = parts.collect();
         let mut result = result(it["status"] == "passed", &it["score"], &it["namedScores"], parts);
         // Calls of tools are the output in promptfoo only. KindLM reports them beside the text, and checks see both.
-        match it["toolCalls"].as_array().filter(|it| !it.is_empty()) {
-            Some(calls) => {
-                let calls = calls.iter().map(|it| json!([it["name"], it["arguments"]]));
-                result["calls"] = calls.collect();
-            }
-            None => {
-                let of_json = Some(&it["outputJson"]).filter(|it| !it.is_null());
-                result["output"] = comparable(of_json.unwrap_or(&it["output"]));
-            }
+        if let Some(calls) = it["toolCalls"].as_array().filter(|it| !it.is_empty()) {
+            let calls = calls.iter().map(|it| json!([it["name"], it["arguments"]]));
+            result["calls"] = calls.collect();
+        } else {
+            let of_json = Some(&it["outputJson"]).filter(|it| !it.is_null());
+            result["output"] = comparable(of_json.unwrap_or(&it["output"]));
         }
         (name, result)
     };
