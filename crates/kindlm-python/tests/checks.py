@@ -246,7 +246,9 @@ def python_runs_while_records_wait_for_a_judge():
     judged = Evaluator({"judge": [{"criteria": "Is polite"}]}, Path("kindlm.yaml"))
     assert KEY.encode() not in pickle.dumps(judged)
 
-    # Ctrl-C ends a call that waits. The signal is sent when the judge was asked.
+    # Ctrl-C ends a call that waits. The signal is sent when the judge was asked. A shell that started the test in the
+    # background has told it to ignore the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     def interrupt():
         Judge.asked.wait()
         os.kill(os.getpid(), signal.SIGINT)
