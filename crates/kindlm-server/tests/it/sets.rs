@@ -217,7 +217,7 @@ fn invalid_sets_are_refused() {
         assert!(reply.json()["detail"].as_str().unwrap().contains(expected), "{}", reply.body);
     }
     assert_eq!(server.get("/v1/assertion-sets").json(), json!([]));
-    // Whether a template is valid depends on the variables of a record, so a set may have templates.
+    // The variables of a record decide if a template is valid, so a set may have templates.
     let reply = server.json("PUT /v1/assertion-sets/a", &contains("{{ word }}"));
     assert_eq!(reply.status, 201, "{}", reply.body);
     let record = json!({"agent_output": "x", "set": "a", "vars": {"word": "x"}});
