@@ -125,7 +125,7 @@ impl Scanner<'_> {
             Level::Double | Level::Single | Level::Comment => None,
         });
         let text = self.line.get(command.unwrap_or_default()..self.at).unwrap_or_default();
-        let (words, start) = words(text);
+        let (words, start) = split_words(text);
         let is_name = |it: &&String| {
             let is_assignment = it.split_once('=').is_some_and(|(name, _)| {
                 !name.is_empty() && name.chars().all(|it| it.is_alphanumeric() || it == '_')
@@ -324,7 +324,7 @@ fn has_operand(words: &[String], has_value: impl Fn(&str) -> bool) -> bool {
 }
 
 /// Returns the complete words of a text, without their quotes, and the start of an incomplete last word.
-fn words(text: &str) -> (Vec<String>, String) {
+fn split_words(text: &str) -> (Vec<String>, String) {
     let (mut words, mut word) = (Vec::new(), None::<String>);
     let mut quote = None;
     let mut chars = text.chars();
@@ -349,7 +349,7 @@ mod tests {
     use crate::template::Template;
 
     fn filled(line: &str, value: &str) -> String {
-        let template = Template::read(line);
+        let template = Template::parse_plain(line);
         let places: Vec<_> = template.placeholders().map(|(range, _)| range.clone()).collect();
         let contexts = contexts(line, places.iter());
         if let Some(why) = contexts.iter().find_map(|it| match it {

@@ -104,7 +104,7 @@ pub fn fill(
     vars: &Map<String, Value>,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Filled {
-    Template::read(template).fill(vars, env)
+    Template::parse_plain(template).fill(vars, env)
 }
 
 /// A template whose environment variables are filled in. Only the variables of a test are left to fill in.
@@ -271,7 +271,7 @@ impl Template {
     /// A text with expressions, tags or comments is a Jinja template. Returns an error if this template is invalid. Any
     /// other text is split into parts.
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
-        let plain = Self::read(text);
+        let plain = Self::parse_plain(text);
         let has_comment = || text.split_once("{#").is_some_and(|(_, rest)| rest.contains("#}"));
         let is_plain = plain.tags.is_empty()
             && !plain.lookalikes.iter().any(|it| it.is_expression)
@@ -287,7 +287,7 @@ impl Template {
     }
 
     /// Parses a plain template. Every text is valid, because everything except placeholders is plain text.
-    pub(crate) fn read(text: &str) -> Self {
+    pub(crate) fn parse_plain(text: &str) -> Self {
         let mut parts = Vec::new();
         let mut lookalikes = Vec::new();
         let mut done = 0;
@@ -325,7 +325,7 @@ impl Template {
     pub(crate) fn jinja(text: &str) -> Result<Self, Fault> {
         let mut jinja = Jinja { plain_env: Vec::new(), json: None, dialect: Dialect::Promptfoo };
         jinja.add(text, text)?;
-        Ok(Self::of(text, jinja))
+        Ok(Self::from_jinja(text, jinja))
     }
 
     /// Parses JSON whose texts are Jinja templates. The error describes the first problem.
@@ -339,7 +339,7 @@ impl Template {
         let mut jinja = Jinja { plain_env: Vec::new(), json: None, dialect: Dialect::Promptfoo };
         jinja.add_all(&json, text)?;
         jinja.json = Some(json);
-        Ok(Self::of(text, jinja))
+        Ok(Self::from_jinja(text, jinja))
     }
 
     /// Returns the same template, in which a variable without a value is an error.
@@ -355,7 +355,7 @@ impl Template {
         self.jinja.is_none() && !self.parts.iter().any(|it| matches!(it, Part::Placeholder(..)))
     }
 
-    fn of(text: &str, jinja: Jinja) -> Self {
+    fn from_jinja(text: &str, jinja: Jinja) -> Self {
         let (parts, lookalikes, tags) = (Vec::new(), Vec::new(), Vec::new());
         Self { text: text.to_owned(), parts, lookalikes, tags, jinja: Some(jinja) }
     }
@@ -668,7 +668,7 @@ mod tests {
             ("{{m[0]}} {{ m[0].a }}", &[("{{m[0]}}", "m"), ("{{ m[0].a }}", "m")]),
             ("{{#each a}} {{/each}} {{.Name}} {{\"a\": 1}} {{}} {{ }} {{a b}}", &[]),
         ] {
-            let template = Template::read(text);
+            let template = Template::parse_plain(text);
             let found: Vec<(&str, &str)> =
                 template.lookalikes().map(|(range, name)| (&text[range.clone()], name)).collect();
             assert_eq!(found, expected, "{text}");
@@ -733,7 +733,7 @@ mod tests {
             ("{%- for a in b -%}", &["{%- for a in b -%}"]),
             ("100 {% of it %} {% comment", &[]),
         ] {
-            let template = Template::read(text);
+            let template = Template::parse_plain(text);
             let found: Vec<&str> = template.tags.iter().map(|it| &text[it.clone()]).collect();
             assert_eq!(found, expected, "{text}");
         }

@@ -88,12 +88,12 @@ impl<'a> Programs<'a> {
     ///
     /// Returns `None` if the command line names no file that can be read.
     pub fn of_command(&self, line: &str) -> Option<Fingerprint> {
-        let (parts, digest) = self.all(|search| search.words("", line));
+        let (parts, digest) = self.all(|search| search.search_command("", line));
         (!parts.is_empty()).then_some(digest)
     }
 
     /// Returns a file and its imports. The result is empty if the file cannot be read.
-    pub(crate) fn of(&self, path: &str) -> Arc<Parts> {
+    pub(crate) fn find_parts(&self, path: &str) -> Arc<Parts> {
         self.all(|search| {
             search.take(&joined("", path));
         })
@@ -103,7 +103,7 @@ impl<'a> Programs<'a> {
     fn all(&self, start: impl FnOnce(&mut Search<'_>)) -> (Arc<Parts>, Fingerprint) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let ImportCache { files, found } = &mut *known;
-        let starts = Search::of(self.files, files, start);
+        let starts = Search::find_files(self.files, files, start);
         if let Some((parts, digest)) = found.get(&starts) {
             return (Arc::clone(parts), *digest);
         }
@@ -133,7 +133,7 @@ impl<'a> Programs<'a> {
                 Imports::In(language, text) => {
                     let (language, text) = (*language, Arc::clone(text));
                     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-                    let imports = Search::of(self.files, files, |search| {
+                    let imports = Search::find_files(self.files, files, |search| {
                         search.imports(language, folder, &text);
                     });
                     let imports = Arc::new(imports);

@@ -38,7 +38,7 @@ impl Language {
     /// Returns the language by the file's extension, or else by the first line.
     ///
     /// Returns `None` for other languages.
-    fn of(path: &str, text: &str) -> Option<Self> {
+    fn detect(path: &str, text: &str) -> Option<Self> {
         Self::by_ending(path).or_else(|| Self::by_first_line(text))
     }
 
@@ -78,7 +78,7 @@ pub(super) struct Search<'s> {
 }
 
 impl<'s> Search<'s> {
-    pub(super) fn of(
+    pub(super) fn find_files(
         files: &'s dyn Files,
         known: &'s mut HashMap<String, Option<File>>,
         start: impl FnOnce(&mut Self),
@@ -96,7 +96,7 @@ impl<'s> Search<'s> {
         let is_there = if let Some(known) = self.known.get(path) {
             known.is_some()
         } else {
-            let read = read(self.files, path);
+            let read = load_file(self.files, path);
             let is_there = read.is_some();
             self.known.insert(path.to_owned(), read);
             is_there
@@ -115,7 +115,7 @@ impl<'s> Search<'s> {
                 self.quoted(folder, text);
                 self.ruby(folder, text);
             }
-            Language::Shell => self.words("", text),
+            Language::Shell => self.search_command("", text),
         }
     }
 
@@ -133,7 +133,7 @@ impl<'s> Search<'s> {
                 } else if key == "answerCalls" {
                     self.javascript("", text);
                 } else if matches!(key, "command" | "args") {
-                    self.words(cwd, text);
+                    self.search_command(cwd, text);
                 }
             }
             Value::Array(items) => items.iter().for_each(|it| self.named_in(key, it, cwd)),
@@ -147,7 +147,7 @@ impl<'s> Search<'s> {
     /// Collects the files among the words of a command line or shell script.
     ///
     /// Paths are relative to `cwd`, which is below the config file's folder, and to the folders of `cd` commands.
-    pub(super) fn words(&mut self, cwd: &str, text: &str) {
+    pub(super) fn search_command(&mut self, cwd: &str, text: &str) {
         let apart = |it: char| it.is_whitespace() || "\"'`;|&<>()=,".contains(it);
         let mut folders = vec![joined("", cwd)];
         // A file that the script itself writes is not an input of the script.
@@ -298,12 +298,12 @@ fn is_known(ending: &str) -> bool {
     JAVASCRIPT.contains(&ending.as_str()) || ENDINGS.contains(&ending.as_str())
 }
 
-fn read(files: &dyn Files, path: &str) -> Option<File> {
+fn load_file(files: &dyn Files, path: &str) -> Option<File> {
     let nothing = || Imports::Found(Arc::default());
     match files.read(path) {
         Ok(text) => {
             let digest = Digest::default().text(&text).finish();
-            let language = Language::of(path, &text);
+            let language = Language::detect(path, &text);
             let imports = language.map_or_else(nothing, |it| Imports::In(it, text));
             Some(File { digest, imports })
         }

@@ -20,8 +20,8 @@ impl Files for Texts {
     }
 }
 
-fn of(files: &Texts, path: &str) -> Arc<Parts> {
-    Programs::new(files).of(path)
+fn find_parts(files: &Texts, path: &str) -> Arc<Parts> {
+    Programs::new(files).find_parts(path)
 }
 
 fn found(parts: &Parts) -> String {
@@ -71,7 +71,7 @@ fn imports_of_a_program_are_followed() {
         ("agent", "import b", "b.py", false),
     ] {
         let files = Texts(vec![(main, text), (other, "")]);
-        let parts = of(&files, main);
+        let parts = find_parts(&files, main);
         assert_eq!(parts.contains_key(other), expected, "{main}: {text}: {}", found(&parts));
         assert!(parts.contains_key(main));
     }
@@ -86,11 +86,11 @@ fn import_cycles_end_and_their_files_count() {
             ("c.js", last),
         ])
     };
-    let (one, other) = (of(&files("1"), "a.js"), of(&files("2"), "./a.js"));
+    let (one, other) = (find_parts(&files("1"), "a.js"), find_parts(&files("2"), "./a.js"));
     assert_eq!(found(&one), "a.js b.js c.js");
     assert_ne!(one["c.js"], other["c.js"]);
     assert_eq!(one["a.js"], other["a.js"]);
-    assert!(of(&files(""), "absent.js").is_empty());
+    assert!(find_parts(&files(""), "absent.js").is_empty());
 }
 
 #[test]
@@ -186,7 +186,7 @@ impl Files for Large {
 
 #[test]
 fn a_file_that_is_too_large_counts_by_its_size() {
-    let digest = |bytes| Programs::new(&Large(bytes)).of("a.bin")["a.bin"];
+    let digest = |bytes| Programs::new(&Large(bytes)).find_parts("a.bin")["a.bin"];
     assert_eq!(digest(100), digest(100));
     assert_ne!(digest(100), digest(200));
 }

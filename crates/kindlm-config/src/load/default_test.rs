@@ -13,7 +13,7 @@ const SUBJECTS: [&str; 5] = ["prompt", "prompts", "command", "agent", "transcrip
 const MERGED: [&str; 3] = ["vars", "metadata", "options"];
 
 /// Returns the default test of a document; `None` without one. The default test is not checked yet.
-pub(super) fn of(root: &Node) -> Option<&Node> {
+pub(super) fn find_in(root: &Node) -> Option<&Node> {
     root.get("defaults")?.get("test")
 }
 

@@ -181,7 +181,7 @@ fn shortest(
             (suite, expected) = (judged, again);
         }
     }
-    let comments = compact::Comments::of(&original);
+    let comments = compact::Comments::from_original(&original);
     let written =
         |it: &Value| compact::to_yaml(it, &comments).filter(|it| is_same(it, &expected, sources));
     let mut yaml = None;

@@ -197,7 +197,7 @@ fn load_tree(
 ) -> (Loaded, Vec<Missing>) {
     let Sources { files, env, .. } = *sources;
     let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
-    let default_test = default_test::of(root);
+    let default_test = default_test::find_in(root);
     let is_faulty = default_test
         .is_some_and(|it| default_test::report(Piece { source, root, prefix: "" }, it, &mut sink));
     let default_json = default_test.map(Node::to_json);

@@ -75,7 +75,7 @@ fn evaluated(
     })?;
     // The sandbox reads the imports of the config. Read them through `files` too, which records the files of the suite.
     let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
-    Programs::new(sources.files).of(file);
+    Programs::new(sources.files).find_parts(file);
     let text = serde_json::to_string_pretty(&evaluated.value).unwrap_or_default();
     let is_config = evaluated.value.is_object();
     if !is_config {

@@ -71,7 +71,7 @@ impl Sink {
     /// Deserializes a value that is valid by its schema.
     ///
     /// A failure is a bug of KindLM. It is reported as an error, and the result is `None`.
-    pub(super) fn read<T: DeserializeOwned>(
+    pub(super) fn parse_value<T: DeserializeOwned>(
         &mut self,
         piece: Piece<'_>,
         at: &str,

@@ -34,7 +34,7 @@ fn yaml(vector: &Value) -> String {
 
 fn files(vector: &Value) -> Memory {
     let files = vector["input"]["files"].as_object();
-    Memory::of(
+    Memory::from_files(
         files
             .into_iter()
             .flatten()

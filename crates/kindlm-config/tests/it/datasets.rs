@@ -6,7 +6,7 @@ use kindlm_config::Loaded;
 use kindlm_engine::{CaseBody, Subject};
 use kindlm_types::{Answers, Execution, Verdict};
 
-use crate::memory::{GOOD, Memory, load_with, said};
+use crate::memory::{GOOD, Memory, load_with, render_all};
 
 /// Loads [`GOOD`] with other tests.
 fn suite_with(tests: &str, files: &Memory) -> Loaded {
@@ -16,7 +16,11 @@ fn suite_with(tests: &str, files: &Memory) -> Loaded {
 
 fn names(loaded: &Loaded) -> Vec<&str> {
     let cases = loaded.suite.as_ref().map(|it| it.cases.as_slice());
-    cases.unwrap_or_else(|| panic!("{}", said(loaded))).iter().map(|it| it.name.as_str()).collect()
+    cases
+        .unwrap_or_else(|| panic!("{}", render_all(loaded)))
+        .iter()
+        .map(|it| it.name.as_str())
+        .collect()
 }
 
 fn body(loaded: &Loaded, case: usize) -> CaseBody {
@@ -35,7 +39,7 @@ const JSONL: &str = r#"{"name": "a", "prompt": "greet", "vars": {"name": "A\u004
 
 #[test]
 fn every_line_of_jsonl_is_a_test() {
-    let files = Memory::of([("cases.jsonl", JSONL)]);
+    let files = Memory::from_files([("cases.jsonl", JSONL)]);
     let loaded = suite_with("file://cases.jsonl", &files);
     assert_eq!(names(&loaded), ["a", "cases.jsonl:3"]);
     assert_eq!(user(&loaded, 0), "Greet AA/.");
@@ -43,7 +47,7 @@ fn every_line_of_jsonl_is_a_test() {
 
 #[test]
 fn datasets_stand_among_tests_and_by_glob() {
-    let files = Memory::of([
+    let files = Memory::from_files([
         (
             "cases/1.jsonl",
             r#"{"name": "one", "command": "x", "expect": {"latency": {"maxMs": 5}}}"#,
@@ -70,7 +74,7 @@ fn columns_of_csv_are_variables() {
     let prompt = GOOD.replace("Greet {{name}}.", "Greet {{other}}.");
     let start = prompt.find("tests:").unwrap();
     let text = format!("{}tests: file://cases.csv\n", &prompt[..start]);
-    let loaded = load_with(&text, &Memory::of([("cases.csv", csv)]));
+    let loaded = load_with(&text, &Memory::from_files([("cases.csv", csv)]));
     assert_eq!(names(&loaded), ["first", "second, with\nlines"]);
     assert_eq!(user(&loaded, 0), "Greet x.");
     let cases = &loaded.suite.as_ref().unwrap().cases;
@@ -84,7 +88,7 @@ fn columns_of_csv_are_variables() {
 #[test]
 fn columns_with_names_of_other_test_keys_are_warned_about() {
     let csv = "name,prompt,vars.name,threshold,vars.cluster,expect.output.contains\na,greet,Ada,0.5,x,[z]\n";
-    let loaded = suite_with("file://cases.csv", &Memory::of([("cases.csv", csv)]));
+    let loaded = suite_with("file://cases.csv", &Memory::from_files([("cases.csv", csv)]));
     assert_eq!(names(&loaded), ["a"]);
     assert_eq!(body(&loaded, 0).vars["threshold"], "0.5");
     let warned: Vec<&str> = loaded
@@ -101,7 +105,7 @@ fn columns_with_names_of_other_test_keys_are_warned_about() {
 fn problems_are_shown_in_the_dataset() {
     let bad = "{\"name\": \"a\", \"prompt\": \"gret\", \"expect\": {}}\n{\"name\": \"b\" \"prompt\"}\n{\"name\": \"a\", \"prompt\": \"greet\", \"expct\": {}}\n";
     let csv = "name,prompt,expect.output.contain\nx,greet,[a]\ny,greet\nz,greet,\"[a\"\n";
-    let files = Memory::of([
+    let files = Memory::from_files([
         ("bad.jsonl", bad),
         ("bad.csv", csv),
         ("empty.jsonl", "\n"),
@@ -109,7 +113,7 @@ fn problems_are_shown_in_the_dataset() {
         ("x.toml", ""),
     ]);
     let tests = "\n  - file://bad.jsonl\n  - file://bad.csv\n  - file://empty.jsonl\n  - file://map.yaml\n  - file://x.toml\n  - file://none.jsonl\n  - file://none-*.jsonl\n  - file://../up.jsonl\n  - cases.jsonl";
-    assert_snapshot!(said(&suite_with(tests, &files)));
+    assert_snapshot!(render_all(&suite_with(tests, &files)));
 }
 
 /// Loads [`GOOD`] with a default test, the tests of `cases.jsonl` and the test `c`.
@@ -119,7 +123,10 @@ fn with_default_test(default: &str) -> Loaded {
         "{}defaults: {{ test: {default} }}\ntests:\n  - file://cases.jsonl\n  - {{ name: c }}\n",
         &GOOD[..start]
     );
-    load_with(&text, &Memory::of([("cases.jsonl", "{\"name\": \"a\"}\n{\"name\": \"b\"}\n")]))
+    load_with(
+        &text,
+        &Memory::from_files([("cases.jsonl", "{\"name\": \"a\"}\n{\"name\": \"b\"}\n")]),
+    )
 }
 
 #[test]
@@ -132,7 +139,7 @@ fn errors_of_defaults_are_shown_at_the_row_of_a_dataset() {
         places,
         [("kindlm.yaml", 19), ("cases.jsonl", 1), ("cases.jsonl", 2)],
         "{}",
-        said(&loaded)
+        render_all(&loaded)
     );
 }
 
@@ -145,7 +152,7 @@ fn invalid_default_test_is_the_only_error() {
     ] {
         let loaded = with_default_test(default);
         let paths: Vec<&str> = loaded.diagnostics.iter().map(|it| it.path.as_str()).collect();
-        assert_eq!(paths, [path], "{}", said(&loaded));
+        assert_eq!(paths, [path], "{}", render_all(&loaded));
     }
 }
 
@@ -165,7 +172,8 @@ fn rows_that_have_nothing_in_common_are_still_whole() {
     };
     let rows: Vec<String> = (0..1_100).map(row).collect();
     let rows = rows.join("\n");
-    let files = Memory::of([("cases.jsonl", rows.as_str()), ("s.json", "{\"type\": \"object\"}")]);
+    let files =
+        Memory::from_files([("cases.jsonl", rows.as_str()), ("s.json", "{\"type\": \"object\"}")]);
     let loaded = suite_with("file://cases.jsonl", &files);
     for case in [0, 1_023, 1_024, 1_099] {
         let body = body(&loaded, case);

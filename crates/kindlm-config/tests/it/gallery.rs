@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::memory::{GOOD, Memory, brief, load_text, load_with, said, with};
+use crate::memory::{GOOD, Memory, brief, load_text, load_with, render_all, with};
 
 /// Takes a snapshot of the error messages for [`GOOD`] with one part replaced.
 macro_rules! gallery {
@@ -11,7 +11,7 @@ macro_rules! gallery {
         fn $name() {
             let loaded = load_text(&with($part, $by));
             assert!(loaded.suite.is_none());
-            assert_snapshot!(said(&loaded));
+            assert_snapshot!(render_all(&loaded));
         }
     )*};
 }
@@ -95,17 +95,17 @@ fn a_prompt_of_a_suite_without_prompts() {
         assert!(error.ends_with("].prompt: there is no prompt `greet`"), "{error}");
     }
     let rest = format!("agents: {{ mine: {{ command: ./agent }} }}\ntests:\n{TEST}");
-    assert_snapshot!(said(&load_text(&format!("{TOP}{rest}"))));
+    assert_snapshot!(render_all(&load_text(&format!("{TOP}{rest}"))));
 }
 
 #[test]
 fn an_empty_file() {
-    assert_snapshot!(said(&load_text("# nothing yet\n")));
+    assert_snapshot!(render_all(&load_text("# nothing yet\n")));
 }
 
 #[test]
 fn a_text_instead_of_a_file() {
-    assert_snapshot!(said(&load_text("hello")));
+    assert_snapshot!(render_all(&load_text("hello")));
 }
 
 #[test]
@@ -116,30 +116,30 @@ fn many_problems_at_once() {
         .replace("model: gpt-4o\n", "modell: gpt-4o\n")
         .replace("notContains", "notContain")
         .replace("name: support", "nam: support");
-    assert_snapshot!(said(&load_text(&text)));
+    assert_snapshot!(render_all(&load_text(&text)));
 }
 
 #[test]
 fn an_alias_shows_both_places() {
     let text =
         with("vars: { name: Ada }", "vars: { name: Ada, often: &often none }\n    repeat: *often");
-    assert_snapshot!(said(&load_text(&text)));
+    assert_snapshot!(render_all(&load_text(&text)));
 }
 
 #[test]
 fn a_long_line_is_cut() {
     let text =
         with("vars: { name: Ada }", &format!("vars: {{ name: '{}' }}, x: 1", "é".repeat(3000)));
-    assert_snapshot!(said(&load_text(&text)));
+    assert_snapshot!(render_all(&load_text(&text)));
     let text =
         with("contains: [Ada]", &format!("contains: [{}], contians: []", "word, ".repeat(1000)));
-    assert_snapshot!(said(&load_text(&text)));
+    assert_snapshot!(render_all(&load_text(&text)));
 }
 
 #[test]
 fn bytes_that_are_no_text() {
     let said = |bytes: &[u8]| {
-        said(&kindlm_config::load("kindlm.yaml", bytes, &Memory::default(), &|_| None))
+        render_all(&kindlm_config::load("kindlm.yaml", bytes, &Memory::default(), &|_| None))
     };
     assert_snapshot!(
         [
@@ -153,9 +153,10 @@ fn bytes_that_are_no_text() {
 
 #[test]
 fn a_broken_schema_file() {
-    let files = Memory::of([("order.json", "{not json"), ("odd.json", r#"{"type": "objekt"}"#)]);
+    let files =
+        Memory::from_files([("order.json", "{not json"), ("odd.json", r#"{"type": "objekt"}"#)]);
     let said = |file: &str| {
-        said(&load_with(
+        render_all(&load_with(
             &with("contains: [Ada]", &format!("format: json, schemaFile: {file}")),
             &files,
         ))
@@ -172,8 +173,8 @@ fn warnings_are_plain() {
         .replace("    command:", "    models: [fast]\n    command:")
         + "upload: { enabled: true }\ntrace: { port: 4318 }\n";
     let loaded = load_text(&text);
-    assert!(loaded.suite.is_some(), "{}", said(&loaded));
-    assert_snapshot!(said(&loaded));
+    assert!(loaded.suite.is_some(), "{}", render_all(&loaded));
+    assert_snapshot!(render_all(&loaded));
     assert_snapshot!("warnings_of_the_suite", loaded.suite.unwrap().warnings.join("\n"));
 }
 
@@ -208,7 +209,7 @@ fn different_rules_with_one_id_are_reported() {
             .iter()
             .chain(&loaded.warnings)
             .any(|it| it.message.contains("the rule `cite` differs from that in `"));
-        assert_eq!(found, told, "{}", said(&loaded));
+        assert_eq!(found, told, "{}", render_all(&loaded));
     }
 }
 
@@ -222,7 +223,7 @@ fn a_prompt_that_is_only_a_file_name_is_read() {
         let text = with("user: \"Greet {{name}}.\"", &format!("user: \"{text}\""));
         let loaded = load_text(&text);
         let found = loaded.diagnostics.iter().any(|it| it.message.contains("does not exist"));
-        assert_eq!(found, is_read, "{}", said(&loaded));
+        assert_eq!(found, is_read, "{}", render_all(&loaded));
     }
 }
 
@@ -230,8 +231,8 @@ fn a_prompt_that_is_only_a_file_name_is_read() {
 #[test]
 fn a_file_that_decides_changes_the_digest() {
     let digest = |suite: &str, files: [(&str, &str); 3]| {
-        let loaded = load_with(suite, &Memory::of(files));
-        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+        let loaded = load_with(suite, &Memory::from_files(files));
+        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", render_all(&loaded)));
         suite.cases[0].digest.unwrap()
     };
     let imports = [("a.mjs", "import './b.mjs'"), ("b.mjs", "1"), ("c.mjs", "1")];
@@ -267,14 +268,14 @@ fn gates_that_need_more_tests_have_a_warning() {
     ] {
         let loaded = suite(&gates, 10, cluster);
         assert!(loaded.suite.is_some());
-        assert_snapshot!(name, said(&loaded));
+        assert_snapshot!(name, render_all(&loaded));
     }
     for (gates, tests) in [
         (low("passRateMin", "0.72"), 10),
         (low("passRateMin", "0.9"), 35),
         ("  passRateMin: 1\n".to_owned(), 1),
     ] {
-        assert_eq!(said(&suite(&gates, tests, "")), "", "{gates}");
+        assert_eq!(render_all(&suite(&gates, tests, "")), "", "{gates}");
     }
 }
 
@@ -289,7 +290,7 @@ fn repeats_that_often_stay_undecided_have_a_warning() {
             &format!("    prompt: greet\n    repeat: {repeat}\n"),
         ));
         assert!(loaded.suite.is_some());
-        assert_snapshot!(name, said(&loaded));
+        assert_snapshot!(name, render_all(&loaded));
     }
     for repeat in
         ["{ max: 54, until: decided }", "{ max: 20, until: decided, fail: 0.6 }", "{ max: 2 }"]
@@ -298,6 +299,6 @@ fn repeats_that_often_stay_undecided_have_a_warning() {
             "    prompt: greet\n",
             &format!("    prompt: greet\n    repeat: {repeat}\n"),
         ));
-        assert_eq!(said(&loaded), "", "{repeat}");
+        assert_eq!(render_all(&loaded), "", "{repeat}");
     }
 }

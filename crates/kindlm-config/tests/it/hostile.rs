@@ -14,7 +14,7 @@ use crate::memory::{GOOD, load_text, with};
 /// The first number is a base amount, and the second number is an amount per byte of the file.
 const MOST: (u64, u64) = (32 << 20, 200);
 
-fn read(bytes: &[u8]) -> Loaded {
+fn load_bytes(bytes: &[u8]) -> Loaded {
     // Allocated memory measures the work independently of the machine's load.
     let (loaded, taken) = allocated(|| load("kindlm.yaml", bytes, &NoFiles, &|_| None));
     let most = MOST.0 + MOST.1 * bytes.len() as u64;
@@ -26,7 +26,7 @@ fn read(bytes: &[u8]) -> Loaded {
 }
 
 fn first(text: &str) -> (Code, String) {
-    let loaded = read(text.as_bytes());
+    let loaded = load_bytes(text.as_bytes());
     let first = loaded.diagnostics.first().unwrap_or_else(|| panic!("nothing is wrong"));
     (first.code, first.message.clone())
 }
@@ -90,8 +90,10 @@ fn large_files_are_read_or_refused() {
     let (code, message) = first(&format!("{GOOD}# {}", "x".repeat(MAX_BYTES)));
     assert_eq!(code, Code::TOO_LARGE);
     assert!(message.contains("67108864"), "{message}");
-    assert!(read(format!("{GOOD}# {}", "x".repeat(5_000_000)).as_bytes()).suite.is_some());
-    assert!(read(with("You are polite.", &"polite ".repeat(500_000)).as_bytes()).suite.is_some());
+    assert!(load_bytes(format!("{GOOD}# {}", "x".repeat(5_000_000)).as_bytes()).suite.is_some());
+    assert!(
+        load_bytes(with("You are polite.", &"polite ".repeat(500_000)).as_bytes()).suite.is_some()
+    );
     let (code, message) = first(&format!("list: [{}]", "x, ".repeat(1_100_000)));
     assert_eq!(code, Code::SYNTAX);
     assert!(message.contains("more than 1000000 keys and values"), "{message}");
@@ -108,7 +110,7 @@ fn thousands_of_problems_are_cut_short() {
         writeln!(duplicates, "project: {it}").unwrap();
     }
     for text in [keys, tests, duplicates] {
-        let loaded = read(text.as_bytes());
+        let loaded = load_bytes(text.as_bytes());
         assert!((50..=510).contains(&loaded.diagnostics.len()), "{}", loaded.diagnostics.len());
     }
 }
@@ -120,21 +122,21 @@ fn odd_bytes_are_reported_at_their_place() {
         (b"kindlm: 1\n\xC3\x28", 2, 1),
         (b"\xEF\xBB\xBFkindlm: \xFF", 1, 9),
     ] {
-        let loaded = read(bytes);
+        let loaded = load_bytes(bytes);
         let place = loaded.diagnostics[0].position();
         assert_eq!((place.line, place.column), (line, column), "{bytes:?}");
     }
-    assert!(!read(&vec![0xFF; 100_000]).diagnostics.is_empty());
-    assert!(!read(&vec![0; 100_000]).diagnostics.is_empty());
+    assert!(!load_bytes(&vec![0xFF; 100_000]).diagnostics.is_empty());
+    assert!(!load_bytes(&vec![0; 100_000]).diagnostics.is_empty());
 }
 
 #[test]
 fn line_breaks_and_byte_order_marks_do_not_matter() {
-    assert!(read(GOOD.replace('\n', "\r\n").as_bytes()).suite.is_some());
-    assert!(read(format!("\u{feff}{GOOD}").as_bytes()).suite.is_some());
-    assert!(read(format!("%YAML 1.2\n---\n{GOOD}...\n").as_bytes()).suite.is_some());
+    assert!(load_bytes(GOOD.replace('\n', "\r\n").as_bytes()).suite.is_some());
+    assert!(load_bytes(format!("\u{feff}{GOOD}").as_bytes()).suite.is_some());
+    assert!(load_bytes(format!("%YAML 1.2\n---\n{GOOD}...\n").as_bytes()).suite.is_some());
     let crlf = with("    prompt: greet\n", "    promt: greet\n").replace('\n', "\r\n");
-    let place = read(crlf.as_bytes()).diagnostics[0].position();
+    let place = load_bytes(crlf.as_bytes()).diagnostics[0].position();
     assert_eq!((place.line, place.column), (21, 5));
 }
 
@@ -168,12 +170,12 @@ proptest! {
 
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read(&bytes);
+        let _ = load_bytes(&bytes);
     }
 
     #[test]
     fn no_text_makes_it_panic(text in "[\\PC\n\t:#&*!\\[\\]{},'\"|>-]{0,200}") {
-        let _ = read(text.as_bytes());
+        let _ = load_bytes(text.as_bytes());
     }
 
     #[test]
@@ -182,7 +184,7 @@ proptest! {
         if text.is_char_boundary(at) && text.is_char_boundary((at + cut).min(text.len())) {
             text.replace_range(at..(at + cut).min(GOOD.len()), &by);
         }
-        let loaded = read(text.as_bytes());
+        let loaded = load_bytes(text.as_bytes());
         prop_assert_eq!(loaded.suite.is_none(), !loaded.diagnostics.is_empty());
     }
 
@@ -196,7 +198,7 @@ proptest! {
             if let Some(suite) = loaded.suite {
                 prop_assert_eq!(&suite.cases[0].body.body().unwrap().vars["name"], &value, "{}", text);
             } else {
-                prop_assert!(false, "{}\n{}", text, crate::memory::said(&loaded));
+                prop_assert!(false, "{}\n{}", text, crate::memory::render_all(&loaded));
             }
         }
     }

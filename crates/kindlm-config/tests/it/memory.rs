@@ -11,7 +11,7 @@ use kindlm_types::{FileError, Files};
 pub(crate) struct Memory(BTreeMap<String, String>);
 
 impl Memory {
-    pub(crate) fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn from_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let owned = |(path, text): (&str, &str)| (normal(path), text.to_owned());
         Self(files.into_iter().map(owned).collect())
     }
@@ -107,7 +107,7 @@ pub(crate) fn load_with(text: &str, files: &Memory) -> Loaded {
 }
 
 /// Returns all errors and warnings for a file, formatted without colours.
-pub(crate) fn said(loaded: &Loaded) -> String {
+pub(crate) fn render_all(loaded: &Loaded) -> String {
     let all: Vec<String> =
         loaded.diagnostics.iter().chain(&loaded.warnings).map(|it| render(it, false)).collect();
     all.join("\n")

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use insta::assert_snapshot;
 use kindlm_config::load;
 
-use crate::memory::{Memory, load_with, said, with};
+use crate::memory::{Memory, load_with, render_all, with};
 
 /// The number, the description, and a part of the valid file with its replacement.
 type Mistake = (u8, &'static str, &'static str, &'static str);
@@ -267,7 +267,7 @@ fn gallery(mistakes: &[Mistake]) -> String {
     let mut text = String::new();
     for (number, name, part, by) in mistakes {
         let loaded = load_with(&with(part, by), &files);
-        let _ = writeln!(text, "# {number}. {name}\n\n{}", said(&loaded));
+        let _ = writeln!(text, "# {number}. {name}\n\n{}", render_all(&loaded));
     }
     text
 }
@@ -285,7 +285,7 @@ fn a_tool_that_an_api_is_not_offered_is_found_under_every_name() {
         let text = with("output: { contains: [Ada] }", "toolCalls: [{ tool: lookup }]")
             .replace("openai:\n    apiKeyEnv: OPENAI_API_KEY", provider)
             .replace("provider: openai", &format!("provider: {name}"));
-        let said = said(&load_with(&text, &Memory::default()));
+        let said = render_all(&load_with(&text, &Memory::default()));
         assert_eq!(said.contains("no model can call it"), is_found, "{provider}: {said}");
     }
 }
@@ -319,7 +319,7 @@ fn mistakes_of_checks() {
 fn mistakes_of_files() {
     let whole = |name: &str, bytes: &[u8]| {
         let loaded = load("kindlm.yaml", bytes, &Memory::default(), &|_| None);
-        format!("# {name}\n\n{}", said(&loaded))
+        format!("# {name}\n\n{}", render_all(&loaded))
     };
     let deep = "[".repeat(20_000);
     let aliases = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\n\
@@ -327,7 +327,10 @@ fn mistakes_of_files() {
         g: [*f,*f,*f,*f,*f,*f,*f,*f]\n";
     let set = |name: &str, file: &str, text: &str| {
         let suite = with("tests:\n", &format!("tests:\n  - file://{file}\n"));
-        format!("# {name}\n\n{}", said(&load_with(&suite, &Memory::of([(file, text)]))))
+        format!(
+            "# {name}\n\n{}",
+            render_all(&load_with(&suite, &Memory::from_files([(file, text)])))
+        )
     };
     let all = [
         whole("39. an empty file", b""),

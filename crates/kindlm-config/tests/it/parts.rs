@@ -28,7 +28,7 @@ tests:
 }
 
 fn files() -> Memory {
-    Memory::of([
+    Memory::from_files([
         ("cat.png", "cat"),
         ("dog.png", "dog"),
         ("hi.mp3", "hi"),
@@ -91,7 +91,7 @@ fn raw_parts_are_sent_unchanged() {
 #[test]
 fn a_changed_file_changes_the_digest_of_its_test() {
     let digests = |cat: &str, content: &str, vars: &str| {
-        let files = Memory::of([("cat.png", cat), ("dog.png", "dog")]);
+        let files = Memory::from_files([("cat.png", cat), ("dog.png", "dog")]);
         let suite = load_with(&suite(content, vars), &files).suite.unwrap();
         (suite.cases[0].digest, suite.cases[0].task_digest)
     };

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use kindlm_config::{import, render};
 
-use crate::memory::{Memory, load_text, said};
+use crate::memory::{Memory, load_text, render_all};
 
 /// Returns all problems of a config, and then its `kindlm.yaml`, or `(nothing)` without one.
 fn imported(config: &str, files: &Memory) -> String {
@@ -48,7 +48,7 @@ fn keys_in_comments_are_masked() {
 
 #[test]
 fn prompts_come_from_files_and_may_be_chats() {
-    let files = Memory::of([
+    let files = Memory::from_files([
         ("prompts/a.txt", "First {{x}}\n---\nSecond {{x}}\n"),
         ("prompts/b.md", "# Third\n"),
         (
@@ -119,7 +119,7 @@ tests: [{ assert: [{ type: llm-rubric, value: is kind }] }]
 ",
     );
     let loaded = load_text(&yaml);
-    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{yaml}\n{}", said(&loaded)));
+    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{yaml}\n{}", render_all(&loaded)));
     let tested = &suite.cases[0].models;
     assert_eq!(tested.len(), 2, "{yaml}");
     let judges: Vec<_> = suite.models.iter().filter(|it| !tested.contains(&it.id)).collect();
@@ -132,7 +132,7 @@ tests: [{ assert: [{ type: llm-rubric, value: is kind }] }]
 
 #[test]
 fn variables_stand_for_several_tests() {
-    let files = Memory::of([
+    let files = Memory::from_files([
         ("v/a.txt", " text a \n"),
         ("v/b.txt", "text b"),
         ("data.yaml", "{ k: 1 }"),
@@ -163,7 +163,7 @@ scenarios:
 
 #[test]
 fn tables_have_assertions_in_short_form() {
-    let files = Memory::of([(
+    let files = Memory::from_files([(
         "t.csv",
         "name,__expected1,__expected2,__description,__metric,__threshold,__prefix\n\
          Bob,contains: Bob,levenshtein(2): Hello Bo,two,M,0.5,\n\

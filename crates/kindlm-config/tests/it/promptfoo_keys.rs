@@ -1923,7 +1923,7 @@ const ROWS: &[(&str, &str, Comes)] = &[
 ];
 
 fn files() -> Memory {
-    Memory::of([
+    Memory::from_files([
         ("p.txt", "one\n---\ntwo\n"),
         ("p.csv", "label,prompt\nfirst,Say one\n,Say two\n"),
         ("wide.csv", "a,b\nc,d\n"),

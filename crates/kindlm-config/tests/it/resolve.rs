@@ -7,11 +7,11 @@ use kindlm_engine::{CaseBody, Subject, Suite, TestCase, Until};
 use kindlm_stats::Sprt;
 use serde_json::{Value, json};
 
-use crate::memory::{GOOD, Memory, load_text, load_with, said, with};
+use crate::memory::{GOOD, Memory, load_text, load_with, render_all, with};
 
 fn suite(text: &str) -> Suite {
     let loaded = load_text(text);
-    let said = said(&loaded);
+    let said = render_all(&loaded);
     loaded.suite.unwrap_or_else(|| panic!("{said}"))
 }
 
@@ -273,7 +273,7 @@ fn a_response_of_a_tool_has_one_answer_or_a_list_of_them() {
                 "    vars: {{ name: Ada }}\n    tools: [{{ name: f, responses: [{response}] }}]\n"
             ),
         ));
-        let said = said(&loaded);
+        let said = render_all(&loaded);
         match problem {
             None => assert!(loaded.suite.is_some(), "{response}: {said}"),
             Some(problem) => assert!(said.contains(problem), "{response}: {said}"),
@@ -342,7 +342,7 @@ fn one_broken_test_hides_nothing() {
 
 #[test]
 fn files_are_read_through_the_door_that_is_given() {
-    let files = Memory::of([("schemas/order.json", r#"{"type": "object"}"#)]);
+    let files = Memory::from_files([("schemas/order.json", r#"{"type": "object"}"#)]);
     let text = with("contains: [Ada]", "format: json, schemaFile: ./schemas/order.json");
     assert!(load_with(&text, &files).suite.is_some());
 }
@@ -355,8 +355,8 @@ fn digest(test: &str, schema: &str) -> String {
          prompts: {{ p: {{ user: \"Hi {{{{a}}}}{{{{b}}}}\" }}, q: {{ user: \"Ho {{{{a}}}}{{{{b}}}}\" }} }}\n\
          tests:\n  - {test}\n"
     );
-    let loaded = load_with(&yaml, &Memory::of([("s.json", schema)]));
-    let said = said(&loaded);
+    let loaded = load_with(&yaml, &Memory::from_files([("s.json", schema)]));
+    let said = render_all(&loaded);
     let suite = loaded.suite.unwrap_or_else(|| panic!("{said}"));
     suite.cases[0].digest.unwrap().to_string()
 }
@@ -393,8 +393,8 @@ fn the_end_of_repeats_belongs_to_the_task() {
              models: [{{ id: m, provider: echo, model: m }}]\nprompts: {{ p: {{ user: hi }} }}\n\
              tests:\n  - {{ name: t, prompt: p, expect: {{ output: {{ contains: [hi] }} }}, {test} }}\n"
         );
-        let loaded = load_with(&yaml, &Memory::of([]));
-        let said = said(&loaded);
+        let loaded = load_with(&yaml, &Memory::from_files([]));
+        let said = render_all(&loaded);
         let suite = loaded.suite.unwrap_or_else(|| panic!("{said}"));
         suite.cases[0].task_digest.unwrap().to_string()
     };
@@ -450,7 +450,7 @@ fn rules_of_sets_and_prompt_are_judged_in_one_call() {
         \x20 - { name: b, prompt: p, assertionSets: [facts, tone], expect: {} }\n\
         \x20 - { name: c, command: ls, assertionSets: [facts], expect: {} }\n";
     let tone = "version: '2'\nassertions:\n  - { id: formal, instruction: Be formal. }\n  - { id: kind, instruction: Be kind., weight: 2 }\n";
-    let files = |tone: &str| Memory::of([("sets/tone.yaml", tone)]);
+    let files = |tone: &str| Memory::from_files([("sets/tone.yaml", tone)]);
     let loaded = load_with(text, &files(tone));
     let suite = loaded.suite.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
     for (case, ids) in suite.cases.iter().zip([
@@ -498,11 +498,11 @@ fn problems_of_sets_name_their_place() {
         facts: [{ id: formal, instruction: Other. }, { instruction: No id. }]\n  same: [{ id: formal, instruction: Again. }]\n\
         prompts: { p: { user: hi, assertionSets: [tone, tune, same] } }\n\
         tests: [{ name: a, prompt: p, expect: {} }]\n";
-    let files = Memory::of([(
+    let files = Memory::from_files([(
         "sets/tone.yaml",
         "- { id: formal, instruction: Be formal. }\n- { id: kind, criterion: x, instruction: y }\n",
     )]);
-    let broken = said(&load_with(text, &files));
+    let broken = render_all(&load_with(text, &files));
     for part in [
         "sets/tone.yaml:2:",
         "`criterion`",
@@ -514,12 +514,12 @@ fn problems_of_sets_name_their_place() {
     ] {
         assert!(broken.contains(part), "{part}:\n{broken}");
     }
-    let files = Memory::of([
+    let files = Memory::from_files([
         ("sets/tone.yaml", "- { id: formal, instruction: Be formal. }\n"),
         ("sets/gone.yaml", "[{ id: a, instruction: x }]"),
     ]);
     let text = text.replace("  odd: sets/tone.yaml\n", "").replace(", { instruction: No id. }", "");
-    let twice = said(&load_with(&text.replace("tune, ", ""), &files));
+    let twice = render_all(&load_with(&text.replace("tune, ", ""), &files));
     assert!(twice.contains("the set `same` has another assertion with the id `formal`"), "{twice}");
 }
 
@@ -534,7 +534,7 @@ fn unused_sets_are_not_reported_if_tests_cannot_be_read() {
     };
     assert!(!warned(&Memory::default()), "the dataset is missing");
     let row = "{\"name\": \"a\", \"prompt\": \"p\", \"expect\": {}}\n";
-    assert!(warned(&Memory::of([("cases.jsonl", row)])));
+    assert!(warned(&Memory::from_files([("cases.jsonl", row)])));
 }
 
 #[test]
@@ -543,7 +543,7 @@ fn changed_command_files_make_another_test() {
         - { name: agent, command: \"python3 {{program}} --fast\", vars: { program: agent.py }, expect: {} }\n\
         - { name: other, command: echo agent, expect: {} }\n";
     let digests = |agent: &str, tools: &str| {
-        let files = Memory::of([("agent.py", agent), ("tools.py", tools)]);
+        let files = Memory::from_files([("agent.py", agent), ("tools.py", tools)]);
         let cases = load_with(text, &files).suite.unwrap().cases;
         cases.iter().map(|it| it.digest.unwrap()).collect::<Vec<_>>()
     };

@@ -27,7 +27,7 @@ fn loaded(tests: &str) -> Suite {
     loaded.suite.unwrap()
 }
 
-fn said(suite: &Suite, case: usize, vars: &Map<String, Value>) -> String {
+fn last_message(suite: &Suite, case: usize, vars: &Map<String, Value>) -> String {
     match &suite.cases[case].body.body_with(vars).unwrap().subject {
         Subject::Prompt { messages } => messages.last().unwrap().content.clone(),
         other => panic!("{other:?}"),
@@ -41,7 +41,7 @@ fn a_test_runs_with_each_of_its_prompts() {
     );
     let names: Vec<&str> = suite.cases.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["t · short", "t · long"]);
-    assert_eq!(said(&suite, 0, &Map::new()), "Hi a");
+    assert_eq!(last_message(&suite, 0, &Map::new()), "Hi a");
     assert_ne!(suite.cases[0].digest, suite.cases[1].digest);
 }
 
@@ -51,10 +51,10 @@ fn a_history_fills_in_the_earlier_exchanges() {
         "  - { name: t, prompt: long, history: h, vars: { x: a }, expect: { output: { contains: [a] } } }",
     );
     assert_eq!(suite.cases[0].history.as_deref(), Some("h"));
-    assert_eq!(said(&suite, 0, &Map::new()), "a");
+    assert_eq!(last_message(&suite, 0, &Map::new()), "a");
     let earlier: Map<String, Value> =
         [(HISTORY.to_owned(), json!([{"output": "first"}]))].into_iter().collect();
-    assert_eq!(said(&suite, 0, &earlier), "first a");
+    assert_eq!(last_message(&suite, 0, &earlier), "first a");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use kindlm_config::Loaded;
 use kindlm_engine::Subject;
 
-use crate::memory::{Memory, load_with, said};
+use crate::memory::{Memory, load_with, render_all};
 
 /// Returns a suite with these blocks.
 fn suite(blocks: &str) -> String {
@@ -16,7 +16,7 @@ fn loaded(blocks: &str, files: &Memory) -> Loaded {
 
 /// Returns the messages of each test, as `name: role text, role text`.
 fn messages(loaded: &Loaded) -> Vec<String> {
-    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(loaded)));
+    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", render_all(loaded)));
     let of = |it: &kindlm_engine::TestCase| {
         let Subject::Prompt { messages } = it.body.body().unwrap().into_owned().subject else {
             panic!("{}", it.name)
@@ -35,7 +35,7 @@ fn a_model_names_its_provider() {
         defaults: { params: { temperature: 0, maxTokens: 7 } }\nprompts: { p: { user: hi } }\n\
         tests: [{ name: t, prompt: p, expect: { judge: [{ criteria: kind, model: openai:gpt-5 }] } }]";
     let loaded = loaded(blocks, &Memory::default());
-    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+    let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", render_all(&loaded)));
     let models: Vec<String> = suite
         .models
         .iter()
@@ -80,7 +80,7 @@ fn a_model_names_a_compatible_server() {
     ] {
         let rest = "prompts: { p: hi }\ntests: [{ name: t, prompt: p, expect: {} }]";
         let loaded = loaded(&format!("{blocks}\n{rest}"), &Memory::default());
-        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", render_all(&loaded)));
         let found: Vec<&str> = suite.models.iter().map(|it| it.provider.as_str()).collect();
         assert_eq!(found, models, "{blocks}");
         let key = suite.providers[models[0]]["apiKeyEnv"].as_str().unwrap();
@@ -101,7 +101,7 @@ fn a_model_names_a_compatible_server() {
         ),
     ] {
         let rest = "prompts: { p: hi }\ntests: [{ name: t, prompt: p, expect: {} }]";
-        let broken = said(&loaded(&format!("{blocks}\n{rest}"), &Memory::default()));
+        let broken = render_all(&loaded(&format!("{blocks}\n{rest}"), &Memory::default()));
         for message in messages {
             assert!(broken.contains(message), "{blocks}: {broken}");
         }
@@ -124,7 +124,7 @@ fn a_prompt_with_more_words_than_a_model_reads_is_a_warning() {
             tests.join(", ")
         );
         let loaded = loaded(&blocks, &Memory::default());
-        assert!(loaded.suite.is_some(), "{}", said(&loaded));
+        assert!(loaded.suite.is_some(), "{}", render_all(&loaded));
         let all = loaded.warnings.iter().map(|it| it.message.clone());
         all.filter(|it| it.contains("words")).collect::<Vec<String>>()
     };
@@ -156,7 +156,7 @@ fn a_limit_for_the_first_token_without_a_stream_is_a_warning() {
             "providers: {{ {config} }}\nmodels: ['{model}']\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, {limits} }}, {{ name: u, prompt: p, {limits} }}]"
         );
         let loaded = loaded(&blocks, &Memory::default());
-        assert!(loaded.suite.is_some(), "{}", said(&loaded));
+        assert!(loaded.suite.is_some(), "{}", render_all(&loaded));
         let all = loaded.warnings.iter().map(|it| it.message.as_str());
         let found: Vec<&str> = all.filter(|it| it.contains("first token")).collect();
         match warned {
@@ -184,7 +184,7 @@ fn a_judge_that_is_also_tested_has_the_default_parameters() {
             "models: [openai:gpt-4o]\ndefaults: {{ params: {{ seed: 7 }} }}\nprompts: {{ p: hi }}\ntests: [{tests}]"
         );
         let loaded = loaded(&blocks, &Memory::default());
-        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", said(&loaded)));
+        let suite = loaded.suite.as_ref().unwrap_or_else(|| panic!("{}", render_all(&loaded)));
         let model = suite.models.iter().find(|it| it.id == "openai:gpt-5").unwrap();
         assert_eq!(model.params.seed, seed, "{tests}");
     }
@@ -200,7 +200,7 @@ fn a_model_without_a_provider_is_an_error() {
         let blocks = format!(
             "providers: {{ echo: {{}} }}\nmodels: [{model}]\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
         );
-        let broken = said(&loaded(&blocks, &Memory::default()));
+        let broken = render_all(&loaded(&blocks, &Memory::default()));
         assert!(broken.contains(message), "{model}: {broken}");
     }
     for (model, messages) in [
@@ -222,9 +222,9 @@ fn a_model_without_a_provider_is_an_error() {
             "models: [{model}]\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
         );
         let loaded = loaded(&blocks, &Memory::default());
-        assert_eq!(loaded.diagnostics.len(), 1, "{model}: {}", said(&loaded));
+        assert_eq!(loaded.diagnostics.len(), 1, "{model}: {}", render_all(&loaded));
         for message in messages {
-            assert!(said(&loaded).contains(message), "{model}: {}", said(&loaded));
+            assert!(render_all(&loaded).contains(message), "{model}: {}", render_all(&loaded));
         }
     }
 }
@@ -239,14 +239,14 @@ fn a_provider_without_a_key_names_its_usual_variable() {
         let blocks = format!(
             "providers: {{ {provider}: {{ baseUrl: 'https://a.example/v1' }} }}\nmodels: ['{provider}:m']\nprompts: {{ p: hi }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
         );
-        let broken = said(&loaded(&blocks, &Memory::default()));
+        let broken = render_all(&loaded(&blocks, &Memory::default()));
         assert!(broken.contains(help), "{provider}: {broken}");
     }
 }
 
 #[test]
 fn prompts_are_texts_and_files() {
-    let files = Memory::of([
+    let files = Memory::from_files([
         ("ask.txt", "\u{feff}Ask {{x}}\n\n"),
         ("system.md", "Be kind."),
         (
@@ -281,7 +281,7 @@ fn a_file_of_a_prompt_that_cannot_be_read_is_an_error_at_its_name() {
         let blocks = format!(
             "providers: {{ echo: {{}} }}\nmodels: [echo:e]\nprompts: {{ p: {prompt} }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
         );
-        let broken = said(&loaded(&blocks, &Memory::default()));
+        let broken = render_all(&loaded(&blocks, &Memory::default()));
         assert!(broken.contains("`gone.txt` does not exist"), "{broken}");
     }
 }
@@ -297,7 +297,7 @@ fn a_file_with_a_broken_list_of_messages_is_an_error() {
         ),
         ("chat.yaml", "- role: user\n  role: system\n  content: Hi\n", "duplicate key `role`"),
     ] {
-        let files = Memory::of([(name, text)]);
+        let files = Memory::from_files([(name, text)]);
         let suite = |prompt: &str| {
             format!(
                 "models: [echo:e]\nproviders: {{ echo: {{}} }}\nprompts: {{ p: {prompt} }}\ntests: [{{ name: t, prompt: p, expect: {{}} }}]"
@@ -305,10 +305,10 @@ fn a_file_with_a_broken_list_of_messages_is_an_error() {
         };
         let broken = loaded(&suite(&format!("file://{name}")), &files);
         assert!(broken.suite.is_none(), "{text}");
-        assert!(said(&broken).contains(message), "{text}: {}", said(&broken));
+        assert!(render_all(&broken).contains(message), "{text}: {}", render_all(&broken));
         // As the text of the user, the file may have any content.
         let text = loaded(&suite(&format!("{{ user: file://{name} }}")), &files);
-        assert!(text.suite.is_some(), "{}", said(&text));
+        assert!(text.suite.is_some(), "{}", render_all(&text));
     }
 }
 
@@ -337,7 +337,7 @@ fn a_matrix_is_a_test_for_each_combination() {
         ("{ a: [1], b: [2], c: [3] }", "`a` is in `vars` and in `matrix`"),
     ] {
         let broken = blocks.replace("{ b: [1, 2], c: [y, z] }", matrix);
-        let broken = said(&loaded(&broken, &Memory::default()));
+        let broken = render_all(&loaded(&broken, &Memory::default()));
         assert!(broken.contains(message), "{matrix}: {broken}");
     }
 }
@@ -353,7 +353,7 @@ fn with_dataset(dataset: &str) -> String {
 
 #[test]
 fn a_dataset_may_have_the_format_of_promptfoo() {
-    let files = Memory::of([
+    let files = Memory::from_files([
         (
             "cases.csv",
             "word,__expected,__expected2,__description,__metadata:kind\nhi,contains: hi,is-json,,a\nho,equals: ho,,greets,b\n",
@@ -392,7 +392,7 @@ fn a_dataset_may_have_the_format_of_promptfoo() {
 
 #[test]
 fn mistakes_in_a_dataset_of_promptfoo_are_reported() {
-    let files = Memory::of([
+    let files = Memory::from_files([
         ("cases.csv", "word,__expected\nhi\n"),
         (
             "cases.yaml",
@@ -438,7 +438,7 @@ fn mistakes_in_a_dataset_of_promptfoo_are_reported() {
         ),
         ("{ dataset: file://empty.json, format: promptfoo }", &["has no tests in it"]),
     ] {
-        let broken = said(&loaded(&with_dataset(dataset), &files));
+        let broken = render_all(&loaded(&with_dataset(dataset), &files));
         for message in messages {
             assert!(broken.contains(message), "{dataset}: {message}: {broken}");
         }

@@ -207,7 +207,7 @@ impl Builder<'_> {
             }
             (None, Some(command)) => {
                 let Some(line) = command.as_str() else { return (None, None) };
-                let template = Template::read(line);
+                let template = Template::parse_plain(line);
                 let span = node.get("command").map_or(node.span, |it| it.span);
                 let written = Written { template: &template, source: piece.source, span };
                 (self.check_command(written, vars, missing).map(SubjectForm::Command), None)

@@ -39,7 +39,7 @@ enum Column {
 }
 
 impl Column {
-    fn of(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name {
             "name" => Self::Text("name"),
             "prompt" => Self::Text("prompt"),
@@ -84,7 +84,7 @@ impl Builder<'_> {
     }
 
     fn header(&mut self, source: &Arc<Source>, row: &Row) -> Vec<Column> {
-        let columns: Vec<Column> = row.cells().map(|it| Column::of(it.trim())).collect();
+        let columns: Vec<Column> = row.cells().map(|it| Column::from_name(it.trim())).collect();
         let keys = schemars::schema_for!(TestEntry);
         let mut seen = HashSet::with_capacity(columns.len());
         for (index, column) in columns.iter().enumerate() {

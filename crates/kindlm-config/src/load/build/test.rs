@@ -110,7 +110,7 @@ impl Builder<'_> {
             key = Value::Array(vec![key, value.get("vars").cloned().unwrap_or_default()]);
         }
         let tools = value.get("tools").cloned();
-        let Some(entry) = self.base.sink.read::<TestEntry>(piece, at, value) else { return };
+        let Some(entry) = self.base.sink.parse_value::<TestEntry>(piece, at, value) else { return };
         self.check_effect(piece, at, &entry);
         let case = self.case((piece, at), entry, parts, &key, tools);
         if case.is_none() && self.base.sink.errors.is_empty() {

@@ -25,7 +25,7 @@ pub(in crate::load) struct Comments {
 impl Comments {
     /// Collects the comments of a config. A comment belongs to the part of the suite that is made from the config's
     /// entry below the comment.
-    pub(in crate::load) fn of(original: &Original<'_>) -> Self {
+    pub(in crate::load) fn from_original(original: &Original<'_>) -> Self {
         let mut comments = Self::default();
         let text = original.source.text();
         let Some(root) = read(original.source, 0..text.len()).root else { return comments };

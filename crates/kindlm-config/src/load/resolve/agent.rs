@@ -33,7 +33,7 @@ impl Resolved<'_> {
             if checked.is_faulty(&at) {
                 continue;
             }
-            let Some(spec) = self.sink.read::<AgentSpec>(piece, &at, entry.clone()) else {
+            let Some(spec) = self.sink.parse_value::<AgentSpec>(piece, &at, entry.clone()) else {
                 continue;
             };
             self.sink.report(piece, &at, problems(&spec));

@@ -70,7 +70,7 @@ impl Resolved<'_> {
         if checked.is_faulty(&format!("/{key}")) {
             return None;
         }
-        self.sink.read(piece, &format!("/{key}"), value.clone())
+        self.sink.parse_value(piece, &format!("/{key}"), value.clone())
     }
 
     /// Reads the permissions of scripts, and the checks of `assertionTemplates`.

@@ -52,7 +52,7 @@ impl<'a> Referred<'a> {
 
     /// Combines the digests of a program and of its imports. Without imports, the digest stays the same.
     fn with_imports(&self, path: &str, own: Fingerprint) -> Fingerprint {
-        let parts = self.programs.of(path);
+        let parts = self.programs.find_parts(path);
         if parts.len() <= 1 {
             return own;
         }

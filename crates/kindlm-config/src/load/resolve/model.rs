@@ -152,7 +152,7 @@ impl Resolved<'_> {
         if is_broken {
             return;
         }
-        let entry: Option<ModelEntry> = self.sink.read(piece, at, value.clone());
+        let entry: Option<ModelEntry> = self.sink.parse_value(piece, at, value.clone());
         if let Some(it) = entry {
             let provider = text(&value, "provider").unwrap_or_default();
             self.check_model_name(piece, at, provider, &it);

@@ -182,7 +182,7 @@ impl Resolved<'_> {
         if is_broken {
             return None;
         }
-        let entry: PromptEntry = self.sink.read(piece, at, value)?;
+        let entry: PromptEntry = self.sink.parse_value(piece, at, value)?;
         let language = entry.template.unwrap_or(self.defaults.template);
         let threshold = entry.threshold;
         let assertion_sets = entry.assertion_sets.clone();

@@ -129,7 +129,7 @@ impl Resolved<'_> {
         if is_broken {
             return None;
         }
-        let entry: AssertionSetEntry = self.sink.read(piece, at, value)?;
+        let entry: AssertionSetEntry = self.sink.parse_value(piece, at, value)?;
         let before = self.sink.errors.len();
         self.rule_checks(piece, &format!("{at}{inside}"), &entry.assertions, 0);
         self.note_conditions(piece, &format!("{at}{inside}"), &entry.assertions);
