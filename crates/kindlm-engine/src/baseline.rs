@@ -18,7 +18,7 @@ impl Baseline {
     /// Extracts the outputs of a finished run.
     ///
     /// For each case and model, these are the outputs of the first repeat without an error.
-    pub fn of(cases: &[CaseResult]) -> Self {
+    pub fn from_cases(cases: &[CaseResult]) -> Self {
         let mut baseline = Self::default();
         for case in cases {
             let Some(first) = case.executions.iter().find(|it| it.error.is_none()) else {

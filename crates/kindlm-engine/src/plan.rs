@@ -174,7 +174,7 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =
         suite.models.iter().enumerate().rev().map(|(i, model)| (model.id.as_str(), i)).collect();
-    let selection = Selection::of(suite, &options.filter);
+    let selection = Selection::new(suite, &options.filter);
     let mut plan = Plan { fixed_repeats: options.repeat.is_some(), ..Plan::default() };
     for (index, case) in suite.cases.iter().enumerate() {
         let targets = targets(suite, case, &ids, &options.filter, &selection)?;
@@ -305,7 +305,7 @@ struct Selection<'s> {
 }
 
 impl<'s> Selection<'s> {
-    fn of(suite: &'s Suite, filter: &Filter) -> Self {
+    fn new(suite: &'s Suite, filter: &Filter) -> Self {
         let is_only =
             |it: &&TestCase| filter.only.as_ref().is_some_and(|only| only.has_case(&it.name));
         let equals_pattern =

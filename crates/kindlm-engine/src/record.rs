@@ -65,7 +65,7 @@ pub trait Record: Sync {
 pub trait ReadRecord: Record {
     /// Loads the execution at a position of the plan, which was stored or recalled in this run. Fails if it cannot be
     /// loaded.
-    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError>;
+    fn read_execution(&self, at: usize) -> Result<ExecutionResult, RecordError>;
 
     /// Returns the serialized case at a position. Fails if it cannot be loaded.
     ///

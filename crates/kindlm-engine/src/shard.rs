@@ -56,7 +56,9 @@ pub struct Durations {
 impl Durations {
     /// Extracts the durations from a report. Cases without a measured latency are ignored. Fails if a case cannot be
     /// loaded.
-    pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
+    pub fn from_report<Cases: CaseSource + ?Sized>(
+        report: &Report<Cases>,
+    ) -> Result<Self, CaseError> {
         let mut known = HashMap::new();
         let (mut sum, mut count) = (0.0, 0.0);
         for case in report.each() {

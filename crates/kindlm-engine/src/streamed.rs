@@ -47,7 +47,7 @@ enum Missing {
 
 impl Streamed {
     pub(crate) fn new(suite: &Suite, plan: &Plan, canaries: &[CanaryWatch]) -> Self {
-        let groups = Groups::of(&plan.units);
+        let groups = Groups::from_units(&plan.units);
         let mut measurements = Measurements::after(&suite.gates, canaries);
         let mut tally = Tally::default();
         if plan.cases_are_independent(suite) {
@@ -141,7 +141,9 @@ impl<'a> Recorded<'a> {
         let unit = self.plan.units.get(at).copied();
         let unit = unit.ok_or_else(|| CaseError::new(format!("the plan has no execution {at}")))?;
         let mut result = match self.streamed.missing.get(&at) {
-            None => self.record.read(at).map_err(|err| CaseError::new(err.to_string()))?,
+            None => {
+                self.record.read_execution(at).map_err(|err| CaseError::new(err.to_string()))?
+            }
             Some(Missing::Lost(result)) => (**result).clone(),
             Some(Missing::NotRun(reason)) => errored(
                 begun(self.suite, unit),

@@ -139,7 +139,7 @@ pub(crate) fn part(
     let durations = match durations {
         Some(named) => {
             let report = saved::find(world, place, Some(named), None)?.report;
-            Some(Durations::of(&report).map_err(|err| Failure::input(err.to_string()))?)
+            Some(Durations::from_report(&report).map_err(|err| Failure::input(err.to_string()))?)
         }
         None => None,
     };

@@ -21,8 +21,8 @@ pub(crate) trait Sink: Send {
 pub(super) struct Held(pub(super) Vec<Option<CaseResult>>);
 
 impl Held {
-    pub(super) fn of(units: &[Unit]) -> Self {
-        Self((0..Groups::of(units).len()).map(|_| None).collect())
+    pub(super) fn for_units(units: &[Unit]) -> Self {
+        Self((0..Groups::from_units(units).len()).map(|_| None).collect())
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn of(units: &[Unit]) -> Self {
+    pub(crate) fn from_units(units: &[Unit]) -> Self {
         let mut bounds = vec![0];
         let mut end = 0;
         for same in units.chunk_by(|a, b| (a.case, a.model) == (b.case, b.model)) {
@@ -80,7 +80,7 @@ pub(super) struct Collector {
 
 impl Collector {
     pub(super) fn new(units: &[Unit]) -> Self {
-        Self { groups: Groups::of(units), open: HashMap::new() }
+        Self { groups: Groups::from_units(units), open: HashMap::new() }
     }
 
     /// Adds a result. If the result completes its case, returns the case's position and executions; otherwise `None`.

@@ -136,7 +136,7 @@ pub struct Executed {
 /// This function runs on any tokio runtime with time enabled. The run is a single task, so the checks run on one
 /// thread. All results are held in memory; see also [`execute_streamed`].
 pub async fn execute(run: Run<'_>) -> Executed {
-    let mut cases = Held::of(&run.plan.units);
+    let mut cases = Held::for_units(&run.plan.units);
     let failure = execute_into(run, &mut cases).await;
     Executed { cases: cases.0.into_iter().flatten().collect(), failure }
 }
@@ -419,7 +419,7 @@ impl<'r, 'a> RunTally<'r, 'a> {
             running,
             collector: Collector::new(&plan.units),
             sink,
-            failures: Failures::of(options),
+            failures: Failures::from_options(options),
             failure: None,
         }
     }

@@ -11,7 +11,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub(super) fn of(options: &RunOptions) -> Self {
+    pub(super) fn from_options(options: &RunOptions) -> Self {
         let first = options.fail_fast.then_some(1);
         let most = first.or(options.max_failures.map(|it| it.max(1)));
         Self { most, seen: 0 }

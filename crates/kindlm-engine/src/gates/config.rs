@@ -48,7 +48,7 @@ pub fn compile_with(
         }
         let threshold = match given {
             None => it.meta.default,
-            Some(value) => match it.meta.threshold.read(value) {
+            Some(value) => match it.meta.threshold.parse_value(value) {
                 Ok(threshold) => Some(threshold),
                 Err(expected) => {
                     let message = format!("`{}` must be {expected}, but is {value}", it.meta.id);
@@ -127,7 +127,7 @@ pub(super) fn pointer(key: &str) -> String {
 
 impl Threshold {
     /// Parses a threshold. The error describes the expected value.
-    pub fn read(self, value: &Value) -> Result<f64, &'static str> {
+    pub fn parse_value(self, value: &Value) -> Result<f64, &'static str> {
         let (accepts, expected): (fn(f64) -> bool, _) = match self {
             Self::Rate => (|it| (0.0..=1.0).contains(&it), "a share from 0 to 1"),
             Self::Count => (|it| it >= 0.0 && it.fract() == 0.0, "a whole number from 0"),

@@ -146,7 +146,7 @@ pub(super) fn build(
     floor: &'static Floor,
     object: &Map<String, Value>,
 ) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
-    Ok(vec![gate(floor, read(object)?)])
+    Ok(vec![gate(floor, parse_minimum(object)?)])
 }
 
 fn gate(floor: &'static Floor, min: Minimum) -> Box<dyn Gate> {
@@ -155,14 +155,14 @@ fn gate(floor: &'static Floor, min: Minimum) -> Box<dyn Gate> {
 }
 
 /// Reads an options object with `value` and `bound`.
-pub(super) fn read(object: &Map<String, Value>) -> Result<Minimum, Vec<Problem>> {
+pub(super) fn parse_minimum(object: &Map<String, Value>) -> Result<Minimum, Vec<Problem>> {
     let mut problems = Vec::new();
     for key in object.keys().filter(|it| !matches!(it.as_str(), "value" | "bound")) {
         let message = format!("unknown key `{key}`");
         let problem = Problem::key(format!("/{}", kindlm_types::pointer::segment(key)), message);
         problems.push(problem.with_help("the keys are `value` and `bound`"));
     }
-    let value = match object.get("value").map(|it| (it, Threshold::Rate.read(it))) {
+    let value = match object.get("value").map(|it| (it, Threshold::Rate.parse_value(it))) {
         Some((_, Ok(value))) => Some(value),
         Some((written, Err(expected))) => {
             let message = format!("`value` must be {expected}, but is {written}");

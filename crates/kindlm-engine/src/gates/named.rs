@@ -90,9 +90,9 @@ pub(super) fn each(
 /// Reads a minimum: a share, or an object with `value` and `bound`.
 fn minimum(name: &str, value: &Value) -> Result<Minimum, Vec<Problem>> {
     if let Value::Object(object) = value {
-        return floor::read(object);
+        return floor::parse_minimum(object);
     }
-    let read = Threshold::Rate.read(value);
+    let read = Threshold::Rate.parse_value(value);
     read.map(|value| Minimum { value, is_low: false }).map_err(|expected| {
         let message = format!("`{name}` must be {expected}, but is {value}");
         vec![with_share(Problem::new("", message), value)]

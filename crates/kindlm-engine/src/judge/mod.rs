@@ -160,7 +160,7 @@ async fn judge_stages(
                 judges.forget(keys.map(|(_, key)| key.as_str()));
             }
             places.note(check, &mut found);
-            halt = Halt::of(check, &found);
+            halt = Halt::from_results(check, &found);
             result_counts.push(found.len());
             results.extend(found);
         }

@@ -17,7 +17,7 @@ impl Halt {
     /// Returns the halt for the results of a check.
     ///
     /// Returns `None` if the check is not required, or if it neither failed nor is errored.
-    pub(crate) fn of(check: &Check, results: &[AssertionResult]) -> Option<Self> {
+    pub(crate) fn from_results(check: &Check, results: &[AssertionResult]) -> Option<Self> {
         if !check.options.require {
             return None;
         }

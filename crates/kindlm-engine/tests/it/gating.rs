@@ -361,7 +361,7 @@ fn the_registry_is_in_order() {
         );
         assert!(meta.summary.ends_with('.') && meta.summary.len() < 100, "{}: summary", meta.id);
         assert!(
-            meta.default.is_none_or(|it| meta.threshold.read(&it.into()).is_ok()),
+            meta.default.is_none_or(|it| meta.threshold.parse_value(&it.into()).is_ok()),
             "{}",
             meta.id
         );

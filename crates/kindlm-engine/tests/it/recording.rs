@@ -61,7 +61,7 @@ impl Record for Memory {
 }
 
 impl ReadRecord for Memory {
-    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
+    fn read_execution(&self, at: usize) -> Result<ExecutionResult, RecordError> {
         let found = self.places.lock().unwrap().get(&at).cloned();
         found.ok_or_else(|| RecordError(format!("line {at} is gone")))
     }

@@ -84,7 +84,7 @@ impl Files for InMemory {
 }
 
 /// Parses the suite; `None` if the file is invalid.
-fn read(input: &Value) -> Option<Suite> {
+fn parse_suite(input: &Value) -> Option<Suite> {
     let written: Written = serde_yaml::from_str(input["yaml"].as_str().unwrap()).unwrap();
     let files = InMemory(input["files"].as_object().cloned().unwrap_or_default());
     let ids = ["a".to_owned(), "b".to_owned()];
@@ -266,7 +266,7 @@ async fn agree_with_the_original() {
     for vector in &vectors {
         let id = vector["id"].as_str().unwrap();
         let fake = backend(&vector["input"]);
-        let agrees = match read(&vector["input"]) {
+        let agrees = match parse_suite(&vector["input"]) {
             None => false,
             Some(suite) => {
                 let report = run(&suite, &vector["input"], &fake).await;

@@ -215,7 +215,7 @@ async fn turns_are_judged_and_compared_with_their_own_baseline() {
     let judge = results.iter().find(|it| it.assertion == "judge").unwrap();
     assert_eq!(judge.score.map(kindlm_types::Score::get), Some(0.5));
     assert_eq!(judge.turn.as_deref(), Some("second"));
-    let remade = Baseline::of(&cases);
+    let remade = Baseline::from_cases(&cases);
     assert_eq!(remade.output("hi", "a"), Some("done: bye"));
     assert_eq!(remade.turn("hi", "a", "first"), Some("done: bye"));
     assert_eq!(remade.turn("hi", "b", "first"), None);

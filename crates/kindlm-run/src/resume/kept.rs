@@ -196,7 +196,7 @@ impl Record for Kept {
 }
 
 impl ReadRecord for Kept {
-    fn read(&self, at: usize) -> Result<ExecutionResult, RecordError> {
+    fn read_execution(&self, at: usize) -> Result<ExecutionResult, RecordError> {
         let read = self.reader.read(self.place(at)?);
         let mut result = read.map_err(|err| RecordError(err.to_string()))?;
         if self.past.is_some() {

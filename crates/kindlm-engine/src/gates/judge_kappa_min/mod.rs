@@ -123,7 +123,7 @@ fn options_schema() -> Value {
 fn with_options(options: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut number = |key: &str, threshold: Threshold| {
-        let read = options.get(key).map(|it| threshold.read(it));
+        let read = options.get(key).map(|it| threshold.parse_value(it));
         let wrong = |expected| Problem::new(format!("/{key}"), format!("must be {expected}"));
         read.and_then(|it| it.map_err(|expected| problems.push(wrong(expected))).ok())
     };
