@@ -157,7 +157,7 @@ fn replace(lines: &mut Vec<DiffLine>, old: &[&str], new: &[&str]) {
     for at in 0..old.len().max(new.len()) {
         match (old.get(at), new.get(at)) {
             (Some(old), Some(new)) => {
-                let (left, right) = words(old, new);
+                let (left, right) = compare_words(old, new);
                 lines.push(DiffLine::new(LineKind::Removed, left));
                 added.push(DiffLine::new(LineKind::Added, right));
             }
@@ -173,7 +173,7 @@ type Segments = Vec<(bool, String)>;
 
 /// Compares two lines by words. Of lines with too many words, or with little in common, everything between the equal
 /// start and the equal end is emphasised.
-fn words(old: &str, new: &str) -> (Segments, Segments) {
+fn compare_words(old: &str, new: &str) -> (Segments, Segments) {
     let (left, right) = (tokens(old), tokens(new));
     if left.len() + right.len() > WORDS {
         return around_change(&left, &right);

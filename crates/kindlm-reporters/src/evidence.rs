@@ -114,7 +114,7 @@ fn mismatched(tool: &str, mismatches: &[Mismatch]) -> Vec<String> {
 
 /// Returns a match with the text around it.
 fn found(span: &TextSpan, output: &str) -> String {
-    let Excerpt { before, found, after } = Excerpt::of(span, output);
+    let Excerpt { before, found, after } = Excerpt::new(span, output);
     let text = format!("{before}{found}{after}");
     format!("+ {}: {}", span.what, text.replace(['\r', '\n'], " "))
 }
@@ -128,7 +128,7 @@ pub(crate) struct Excerpt {
 
 impl Excerpt {
     /// Returns the match at a place of an output, [without personal data](masked).
-    pub(crate) fn of(span: &TextSpan, output: &str) -> Self {
+    pub(crate) fn new(span: &TextSpan, output: &str) -> Self {
         let (start, end) = range(span);
         let from = start.saturating_sub(AROUND);
         let mut chars = output.chars().skip(from);

@@ -20,7 +20,7 @@ struct Input {
 }
 
 impl Input {
-    fn of(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let mut start: String = text.chars().take(SHOWN).collect();
         if start.len() < text.len() {
             let all = count(text.chars().count() as u64);
@@ -65,7 +65,7 @@ fn inputs(report: &AnyReport<'_>) -> Result<HashMap<String, Input>, RenderError>
             continue;
         }
         if let Some(text) = text(&case) {
-            inputs.insert(case.case.clone(), Input::of(&text));
+            inputs.insert(case.case.clone(), Input::from_text(&text));
         }
     }
     Ok(inputs)
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn a_long_input_is_shown_by_its_start_and_digest() {
         let long = "é".repeat(SHOWN + 1);
-        let input = Input::of(&long);
+        let input = Input::from_text(&long);
         assert_eq!(input.start, "é".repeat(SHOWN) + "… (301 characters)");
-        assert_ne!(input.sha256, Input::of(&input.start).sha256);
-        assert_eq!(Input::of("short").start, "short");
+        assert_ne!(input.sha256, Input::from_text(&input.start).sha256);
+        assert_eq!(Input::from_text("short").start, "short");
     }
 }

@@ -123,7 +123,7 @@ fn by_model(
     if models.len() < 2 {
         return Ok(());
     }
-    let comparison = Comparison::of(report, &models)?;
+    let comparison = Comparison::from_report(report, &models)?;
     let columns: Vec<&str> = std::iter::once("Test case").chain(models).collect();
     let rows = comparison.rows.iter().map(|(name, cells)| {
         let cells = cells.iter().map(|it| Text::from(cell(it.as_ref())));
@@ -251,8 +251,8 @@ fn case_row(case: &CaseResult) -> [Text<'static>; 7] {
         case.model.clone().into(),
         result_word(case.outcome).into(),
         held.into(),
-        of(checks.deterministic_passed, checks.deterministic_total).into(),
-        of(checks.probabilistic_passed, checks.probabilistic_total).into(),
+        describe_passed(checks.deterministic_passed, checks.deterministic_total).into(),
+        describe_passed(checks.probabilistic_passed, checks.probabilistic_total).into(),
         case.tags.join(", ").into(),
     ]
 }
@@ -264,7 +264,7 @@ fn skipped_row(case: &SkippedCase) -> [Text<'static>; 7] {
     [case.case.clone().into(), none(), word.into(), none(), none(), none(), tags.into()]
 }
 
-fn of(passed: u64, total: u64) -> String {
+fn describe_passed(passed: u64, total: u64) -> String {
     if total == 0 { "–".to_owned() } else { format!("{passed} of {total}") }
 }
 
@@ -335,7 +335,7 @@ struct Cell {
 
 impl Comparison {
     /// Builds the table. Only names, outcomes and counts are held in memory.
-    fn of(report: &AnyReport<'_>, models: &[&str]) -> Result<Self, CaseError> {
+    fn from_report(report: &AnyReport<'_>, models: &[&str]) -> Result<Self, CaseError> {
         let mut rows: Vec<ComparisonRow> = Vec::new();
         let mut row_of: HashMap<Rc<str>, usize> = HashMap::new();
         for case in report.each() {

@@ -85,8 +85,8 @@ struct Call {
 }
 
 impl Case {
-    pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult, is_open: bool) -> Self {
-        let look = Look::of(case.outcome);
+    pub(super) fn new(report: &AnyReport<'_>, case: &CaseResult, is_open: bool) -> Self {
+        let look = Look::from_outcome(case.outcome);
         let counts = case.repeat_counts();
         let of = case.executions.len();
         let was_run =
@@ -96,7 +96,7 @@ impl Case {
             let repeat = it.execution.repeat;
             let title = (of > 1).then(|| format!("Repeat {} of {of}", u64::from(repeat) + 1));
             let is_explaining = is_open && explaining == Some(repeat);
-            Repeat::of(it, title, is_explaining)
+            Repeat::new(it, title, is_explaining)
         });
         let skipped = (counts.executed() == 0).then(|| {
             let mut why = shown(&case.why_skipped());
@@ -146,17 +146,17 @@ pub(super) fn spent(case: &CaseResult) -> String {
 }
 
 impl Repeat {
-    fn of(it: &ExecutionResult, title: Option<String>, is_open: bool) -> Self {
+    fn new(it: &ExecutionResult, title: Option<String>, is_open: bool) -> Self {
         let tool_calls = &it.execution.tool_calls;
         let named = it.named_scores();
         let answered = it.error.is_none();
         let said = if answered { spoken_texts(&it.execution) } else { Vec::new() };
         Self {
-            look: Look::of(it.outcome),
+            look: Look::from_outcome(it.outcome),
             title,
             is_open,
             spent: time_spent(&it.execution),
-            error: it.error.as_ref().map(Failed::of),
+            error: it.error.as_ref().map(Failed::from_error),
             checks: rows(it.results.iter()),
             named: named.iter().map(|it| (one_line(&it.name), two(it.score.get()))).collect(),
             said,
@@ -181,7 +181,7 @@ pub(super) fn title_of(error: &ExecutionError) -> &'static str {
 }
 
 impl Failed {
-    fn of(error: &ExecutionError) -> Self {
+    fn from_error(error: &ExecutionError) -> Self {
         let tone = if matches!(error, ExecutionError::NotRun { .. }) { "none" } else { "trouble" };
         let attempts = match error {
             ExecutionError::Provider(err) if err.attempts > 1 => {
@@ -201,7 +201,7 @@ impl Failed {
 }
 
 impl Call {
-    fn of(call: &ToolCall) -> Self {
+    fn from_tool_call(call: &ToolCall) -> Self {
         let arguments = match &call.malformed_arguments {
             Some(text) => format!("malformed arguments: {text}"),
             None if call.arguments.is_null() => String::new(),
@@ -263,7 +263,7 @@ fn add_calls(texts: &mut [SpokenText], execution: &Execution, range: Range<usize
     let shown = range.start..range.end.min(CALLS);
     let calls = execution.tool_calls.get(shown).unwrap_or_default();
     if let Some(text) = texts.last_mut() {
-        text.calls.extend(calls.iter().map(Call::of));
+        text.calls.extend(calls.iter().map(Call::from_tool_call));
     }
 }
 
@@ -381,7 +381,8 @@ mod tests {
             [Outcome::Passed, Outcome::Scored, Outcome::Failed, Outcome::Errored, Outcome::Skipped];
         let marks: std::collections::BTreeSet<_> = all
             .iter()
-            .map(|it| (Look::of(*it).mark, Look::of(*it).word, Look::of(*it).tone))
+            .map(|it| Look::from_outcome(*it))
+            .map(|look| (look.mark, look.word, look.tone))
             .collect();
         assert_eq!(marks.len(), all.len());
     }

@@ -66,11 +66,11 @@ pub(super) struct Vote {
 }
 
 impl Vote {
-    fn of(vote: &JudgeVote) -> Self {
+    fn from_vote(vote: &JudgeVote) -> Self {
         let sample = vote.sample.map(|it| format!(", answer {}", u64::from(it) + 1));
         let judge = vote.judge.as_deref().unwrap_or("judge");
         Self {
-            look: Look::of(match vote.status {
+            look: Look::from_outcome(match vote.status {
                 VoteStatus::Passed => Outcome::Passed,
                 VoteStatus::Failed => Outcome::Failed,
                 VoteStatus::Errored => Outcome::Errored,
@@ -177,9 +177,9 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
         label: one_line(&result.label),
         code: result.verdict.code().map(|it| one_line(it.as_str())).unwrap_or_default(),
         facts: facts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", "),
-        message: said(result),
+        message: describe_result(result),
         reasoning: reason(result),
-        votes: panel.into_iter().flat_map(|it| &it.votes).map(Vote::of).collect(),
+        votes: panel.into_iter().flat_map(|it| &it.votes).map(Vote::from_vote).collect(),
         tells,
         more,
         diffs,
@@ -189,7 +189,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
 }
 
 /// Returns the message of a result, without the reason of a juror, which the list of votes shows.
-pub(super) fn said(result: &AssertionResult) -> String {
+pub(super) fn describe_result(result: &AssertionResult) -> String {
     let text = message::shown(result, MESSAGE_LINES, MESSAGE_BYTES);
     let reasoning = result.reasoning.as_deref().unwrap_or_default().trim();
     if !message::is_of_juror(result) || !text.contains(reasoning) {

@@ -159,7 +159,7 @@ impl<'a> Data<'a> {
         blocks: &mut dyn Blocks,
     ) -> Result<(), RenderError> {
         let case = report.cases.read(position)?;
-        let json = match self.cut.of(case.outcome) {
+        let json = match self.cut.limit_for(case.outcome) {
             Some(most) => {
                 let mut json = wire(&wire_case(&case))?;
                 cut_texts(&mut json["executions"], most);
@@ -174,7 +174,7 @@ impl<'a> Data<'a> {
         self.cases.push_str(if self.place == 0 { "[" } else { "," });
         self.cases.push_str("{\"case\":");
         self.cases.push_str(&json);
-        let mut view = view::of(report, &case);
+        let mut view = view::describe_case(report, &case);
         let link = self.served.zip(case.source.as_ref()).and_then(|(it, place)| it.link(place));
         if let Some(link) = link {
             view["editor"] = link.into();

@@ -58,7 +58,7 @@ struct Input {
 }
 
 impl<'a> End<'a> {
-    pub(super) fn of(report: &AnyReport<'_>, summary: &Summary, compared: &'a str) -> Self {
+    pub(super) fn new(report: &AnyReport<'_>, summary: &Summary, compared: &'a str) -> Self {
         let run = &report.run;
         let mut made_by = format!("Made by KindLM {}", run.version);
         if !run.platform.is_empty() {

@@ -26,7 +26,7 @@ pub(super) struct Cut {
 
 impl Cut {
     /// Returns the maximum number of characters of a text in a case with this outcome; `None` for no limit.
-    pub(super) fn of(self, outcome: Outcome) -> Option<usize> {
+    pub(super) fn limit_for(self, outcome: Outcome) -> Option<usize> {
         if outcome == Outcome::Passed { self.passed } else { self.others }
     }
 

@@ -68,7 +68,7 @@ struct Causes<'a> {
 }
 
 impl<'a> Causes<'a> {
-    fn of(summary: &'a Summary) -> Self {
+    fn from_summary(summary: &'a Summary) -> Self {
         let causes = summary.causes.iter();
         Self {
             by_key: causes.clone().enumerate().map(|(at, it)| (it.key.as_str(), at)).collect(),
@@ -111,7 +111,7 @@ impl<'a> Causes<'a> {
 
 impl<'a> Index<'a> {
     pub(super) fn new(summary: &'a Summary) -> Self {
-        let mut index = Self { causes: Causes::of(summary), ..Self::default() };
+        let mut index = Self { causes: Causes::from_summary(summary), ..Self::default() };
         for model in &summary.models {
             index.models.place(&model.model);
         }

@@ -81,12 +81,12 @@ pub fn write_html(
 ) -> Result<(), RenderError> {
     let summary = report.summary();
     let has_comparison = report.comparison.is_some();
-    let mut page = overview::Page::of(report, &summary, has_comparison)?;
+    let mut page = overview::Page::new(report, &summary, has_comparison)?;
     page.measure(mutation)?;
     let mut cases = String::new();
     rows::write(report, &mut cases)?;
     let compared = data::comparison(report, true)?;
-    end::End::of(report, &summary, &compared)
+    end::End::new(report, &summary, &compared)
         .render_into(&mut cases)
         .map_err(|err| failed(&err))?;
     let start = page.render().map_err(|err| failed(&err))?;
@@ -212,7 +212,7 @@ impl Look {
         Self { tone, mark, word }
     }
 
-    fn of(outcome: Outcome) -> Self {
+    fn from_outcome(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Passed => Self::new("good", "✓", "passed"),
             Outcome::Scored => Self::new("warn", "~", "scored"),

@@ -175,7 +175,7 @@ struct Skipped {
 
 impl Page {
     /// Collects the data of the overview. With `has_comparison`, the page has the section that shows a comparison.
-    pub(super) fn of(
+    pub(super) fn new(
         report: &AnyReport<'_>,
         summary: &Summary,
         has_comparison: bool,
@@ -390,7 +390,7 @@ fn outcomes(totals: &SuiteTotals) -> impl Iterator<Item = (Look, u64)> {
     ]
     .into_iter()
     .filter(|(_, number)| *number > 0)
-    .map(|(outcome, number)| (Look::of(outcome), number))
+    .map(|(outcome, number)| (Look::from_outcome(outcome), number))
 }
 
 fn tile(look: Look, number: u64, link: String) -> Tile {

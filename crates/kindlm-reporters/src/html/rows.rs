@@ -44,7 +44,7 @@ pub(super) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<
     for position in detailed {
         let case = report.cases.read(*position)?;
         let fails = matches!(case.outcome, Outcome::Failed | Outcome::Errored);
-        Case::of(report, &case, fails).render_into(out).map_err(|err| failed(&err))?;
+        Case::new(report, &case, fails).render_into(out).map_err(|err| failed(&err))?;
     }
     let rows: Result<Vec<Row>, RenderError> =
         listed.iter().map(|at| Ok(row(&*report.cases.read(*at)?))).collect();
@@ -79,7 +79,7 @@ fn row(case: &CaseResult) -> Row {
         String::new()
     };
     Row {
-        look: Look::of(case.outcome),
+        look: Look::from_outcome(case.outcome),
         name: one_line(&case.case),
         model: one_line(&case.model),
         repeats,

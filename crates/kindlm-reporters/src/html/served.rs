@@ -129,12 +129,12 @@ pub fn serve_run_with(
     let summary = report.summary();
     let mut served = ServedRun::default();
     let page = &mut served.page;
-    let mut overview = overview::Page::of(report, &summary, true)?;
+    let mut overview = overview::Page::new(report, &summary, true)?;
     overview.measure(mutation)?;
     overview.add_past(report, &summary, &options.past);
     overview.render_into(page).map_err(|err| failed(&err))?;
     let compared = data::comparison(report, false)?;
-    let end = end::End::of(report, &summary, &compared);
+    let end = end::End::new(report, &summary, &compared);
     end.render_into(page).map_err(|err| failed(&err))?;
     write!(page, "</body>\n</html>\n")?;
     let mut data = Data::new(&summary, Cut::default()).served_with(options);

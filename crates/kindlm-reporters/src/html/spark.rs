@@ -41,7 +41,7 @@ pub(super) fn of_causes(
     let of_cause = |key: &str, cases: u64| {
         let known = before.iter().filter_map(|it| Some((it.cases_of_cause(key)?, it.held.total)));
         let shares = known.chain([(cases, total)]).map(|(cases, total)| share(cases, total));
-        Spark::of(&shares.collect::<Vec<_>>())
+        Spark::from_shares(&shares.collect::<Vec<_>>())
     };
     let causes = summary.causes.iter();
     causes.map(|it| if run.partial { None } else { of_cause(&it.key, it.cases) }).collect()
@@ -53,7 +53,7 @@ fn share(cases: u64, total: u64) -> f64 {
 }
 
 impl Spark {
-    fn of(shares: &[f64]) -> Option<Self> {
+    fn from_shares(shares: &[f64]) -> Option<Self> {
         if shares.len() < 2 {
             return None;
         }

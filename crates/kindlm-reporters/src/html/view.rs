@@ -9,7 +9,7 @@ use kindlm_types::{
 use serde_json::{Map, Value, json};
 
 use super::case::{notes, spent, title_of};
-use super::check::{LINE, facts, place_of, reason, said, score, shown};
+use super::check::{LINE, describe_result, facts, place_of, reason, score, shown};
 use crate::diff::{self, DiffLine};
 use crate::evidence::{Excerpt, PERSONAL, masked};
 use crate::score::THRESHOLDS;
@@ -41,7 +41,7 @@ const MATCHES: usize = 20;
 /// - `errors`: a title, a code and a message by repeat.
 /// - `marks`: lists by `repeat/output`, `repeat/input/n` and `repeat/turn/n`. Each mark has a start, an end, a kind and
 ///   a title.
-pub(super) fn of(report: &AnyReport<'_>, case: &CaseResult) -> Value {
+pub(super) fn describe_case(report: &AnyReport<'_>, case: &CaseResult) -> Value {
     let mut view = View::default();
     for execution in &case.executions {
         let repeat = execution.execution.repeat;
@@ -129,7 +129,7 @@ impl View {
         for (name, text) in [
             ("score", score(result)),
             ("facts", beside_label(result)),
-            ("says", if is_in_table(result) { String::new() } else { said(result) }),
+            ("says", if is_in_table(result) { String::new() } else { describe_result(result) }),
             ("reason", reason(result)),
             ("judges", judges.join(" · ")),
         ] {
@@ -168,7 +168,7 @@ impl View {
             let ResultEvidence::Matches { of, spans } = evidence else { continue };
             let places = spans.iter().take(MATCHES).map(|it| match of {
                 CheckedText::Output => {
-                    let Excerpt { before, found, after } = Excerpt::of(it, output);
+                    let Excerpt { before, found, after } = Excerpt::new(it, output);
                     json!([it.what, before, found, after])
                 }
                 CheckedText::Other { name } => {

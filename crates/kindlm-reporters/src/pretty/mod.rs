@@ -40,7 +40,7 @@ fn render(
 ) -> Result<(), RenderError> {
     let summary = report.summary();
     let mut page = Page::new(out, style);
-    let layout = Layout::of(report, style);
+    let layout = Layout::new(report, style);
     let mut detailed = 0;
     if style.verbosity > Verbosity::Quiet {
         header(&mut page, report, style)?;
@@ -144,7 +144,7 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(report: &AnyReport<'_>, style: &Style) -> Self {
+    fn new(report: &AnyReport<'_>, style: &Style) -> Self {
         let is_verbose = style.verbosity == Verbosity::Verbose;
         Self {
             verbosity: style.verbosity,

@@ -108,14 +108,14 @@ fn rules(summary: &Summary) -> Vec<Rule> {
         summary.failure_codes.iter().chain(of_causes).map(FailureCode::as_str).collect();
     let rule = |code: &str| Rule {
         id: code.to_owned(),
-        short_description: Message { text: words(code) },
+        short_description: Message { text: describe_code(code) },
         help: Message { text: format!("`kindlm explain {code}` describes this code.") },
     };
     codes.into_iter().map(rule).collect()
 }
 
 /// Returns a failure code as words, such as `Tool call missing`.
-fn words(code: &str) -> String {
+fn describe_code(code: &str) -> String {
     let mut words = code.replace('_', " ").to_lowercase();
     if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn codes_become_words() {
-        assert_eq!(words("TOOL_CALL_MISSING"), "Tool call missing");
-        assert_eq!(words(""), "");
+        assert_eq!(describe_code("TOOL_CALL_MISSING"), "Tool call missing");
+        assert_eq!(describe_code(""), "");
     }
 }

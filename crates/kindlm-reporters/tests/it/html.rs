@@ -450,7 +450,7 @@ fn cut_texts_that_differ_stay_different() {
         .map(|repeat| {
             let mut it = first.clone();
             it.execution.repeat = repeat;
-            it.execution.output = format!("{}{repeat}", crate::pages::words(1, 60_000));
+            it.execution.output = format!("{}{repeat}", crate::pages::random_words(1, 60_000));
             it
         })
         .collect();

@@ -15,7 +15,7 @@ use crate::render;
 /// Returns a text of `size` bytes or a little more, made of 2,000 different words. It depends only on `seed`.
 ///
 /// gzip compresses it to about 35%, like English text.
-pub(crate) fn words(seed: u64, size: usize) -> String {
+pub(crate) fn random_words(seed: u64, size: usize) -> String {
     const SYLLABLES: &str = "thereinanderonatenoresttiveralishlesethoanaraseieronde";
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut text = String::with_capacity(size + 12);
@@ -54,15 +54,17 @@ pub(crate) fn many(tests: usize, models: usize, size: usize, failing: usize) -> 
             let (test, model) = (at / models, at % models);
             let fails = failing > 0 && (test * 7 + model * 3) % failing == 0;
             let mut case = if fails { bad.clone() } else { good.clone() };
-            case.case =
-                format!("{test:05} {}", words(test as u64 + 1, 24).trim().replace('\n', " "));
+            case.case = format!(
+                "{test:05} {}",
+                random_words(test as u64 + 1, 24).trim().replace('\n', " ")
+            );
             case.model.clone_from(&report.models[model].id);
             case.latency_avg_ms = Some(f64::from(u32::try_from(at % 900).unwrap()) + 100.0);
             for it in &mut case.executions {
                 it.execution.case.clone_from(&case.case);
                 it.execution.model.clone_from(&case.model);
-                it.execution.output = words(at as u64 + 99, size * 2 / 3);
-                it.execution.input[1].content = words(at as u64 + 7, size / 3);
+                it.execution.output = random_words(at as u64 + 99, size * 2 / 3);
+                it.execution.input[1].content = random_words(at as u64 + 7, size / 3);
             }
             case
         })

@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 /// Returns a report with every kind of evidence. Its summary and its cases are like those of a run.
 pub(crate) fn report() -> Report {
-    of(tests())
+    build_report(tests())
 }
 
 /// Returns a report of conversations: a server that gives calls of several answers the same id, and labelled turns.
 pub(crate) fn conversations() -> Report {
-    of(vec![
+    build_report(vec![
         ("refunds in several answers", vec![rounds()]),
         ("asks, then answers", vec![turns()]),
         ("lists the customers", vec![addresses()]),
     ])
 }
 
-fn of(tests: Vec<(&'static str, Vec<ExecutionResult>)>) -> Report {
+fn build_report(tests: Vec<(&'static str, Vec<ExecutionResult>)>) -> Report {
     let mut report = sample_report();
     report.models.truncate(2);
     let ids: Vec<String> = report.models.iter().map(|it| it.id.clone()).collect();
