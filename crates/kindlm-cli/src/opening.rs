@@ -45,7 +45,7 @@ pub(crate) fn show(io: &mut Io, loaded: &Loaded) {
 /// Also prints the number of errors in each file.
 pub(crate) fn show_all(io: &mut Io, errors: &[Diagnostic], warnings: &[Diagnostic]) {
     let color = io.color_stderr();
-    let secrets = Secrets::of(io, &Map::new());
+    let secrets = Secrets::new(io, &Map::new());
     for diagnostic in errors.iter().chain(warnings) {
         let mut text = kindlm_config::render(diagnostic, color);
         secrets.redact_text(&mut text);

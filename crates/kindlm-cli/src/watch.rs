@@ -22,7 +22,7 @@ use kindlm_run::watched_files::{Mark, WatchedFiles};
 /// Returns the status of the last run, which is `Interrupted` if the user interrupted it.
 pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     args.watch = false;
-    let mut keys = Keys::of(io);
+    let mut keys = Keys::listen(io);
     let given = args.select.clone();
     args.responses.responses.get_or_insert(Source::Cache);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -32,7 +32,7 @@ pub(crate) fn run(mut args: TestArgs, io: &mut Io) -> Outcome {
     loop {
         // Record the files before the run, so that saving a file during the run triggers another run.
         let read = project::load(io, &args.suite.options(), commands::test::purpose(&args));
-        let mut files = WatchedFiles::of(io, &args.suite.config, read.as_ref().ok());
+        let mut files = WatchedFiles::new(io, &args.suite.config, read.as_ref().ok());
         let project = read.and_then(|it| opening::usable(io, it, args.suite.allow_outside));
         let run = project.and_then(|it| commands::test::run_project(args.clone(), it, io));
         let status = match run {
@@ -120,7 +120,7 @@ struct Keys(Option<UnboundedReceiver<String>>);
 
 impl Keys {
     /// If stdin is a terminal, starts a thread that reads its lines until the process ends.
-    fn of(io: &mut Io) -> Self {
+    fn listen(io: &mut Io) -> Self {
         if !io.screen.stdin_is_terminal {
             return Self(None);
         }

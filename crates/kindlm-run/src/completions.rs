@@ -82,7 +82,7 @@ pub fn names(world: &World, config: &Path, kind: Names, typed: &str) -> Vec<(Str
 
 /// Loads the suite without its programs; `None` if it has errors.
 fn suite(world: &World, place: &SuiteFolder) -> Option<Suite> {
-    let bytes = place.read().ok()?;
+    let bytes = place.read_config().ok()?;
     let files = Folder::open(&place.folder).ok()?;
     let env = |name: &str| (world.env)(name);
     let sources = Sources {
@@ -93,7 +93,7 @@ fn suite(world: &World, place: &SuiteFolder) -> Option<Suite> {
         ..Sources::new(&files, &env)
     };
     let mut suite = kindlm_config::load_with(&place.name, &bytes, &sources).suite?;
-    Secrets::of(world, &suite.providers).redact_names(&mut suite);
+    Secrets::new(world, &suite.providers).redact_names(&mut suite);
     Some(suite)
 }
 

@@ -18,7 +18,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(suite: &Suite) -> Self {
+    fn from_suite(suite: &Suite) -> Self {
         let mut counts = Self::default();
         for case in &suite.cases {
             let targets = match case.kind {
@@ -53,7 +53,7 @@ impl Counts {
 
 /// Returns the names and numbers of a suite as a JSON object.
 pub fn to_json(suite: &Suite) -> Value {
-    let counts = Counts::of(suite);
+    let counts = Counts::from_suite(suite);
     json!({
         "project": suite.info.project,
         "name": suite.info.name,
@@ -78,7 +78,7 @@ fn ids(suite: &Suite, of_agents: bool) -> Vec<&str> {
 
 /// Returns the names and numbers of a valid suite as text; `config` is the path of its file.
 pub fn describe(config: &str, suite: &Suite) -> String {
-    let counts = Counts::of(suite);
+    let counts = Counts::from_suite(suite);
     let mut text = format!("`{}` is valid.\n\n", one_line(config));
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "{name:10}  {}", one_line(&value));

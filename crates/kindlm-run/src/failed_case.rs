@@ -35,12 +35,12 @@ impl FailedCase {
     /// Describes a case of a stored report, whose secrets are masked. Returns `None` if the case neither failed nor is
     /// errored. Also returns `None` without a failed check and without an error with a code.
     pub fn of_report(case: &CaseResult) -> Option<Self> {
-        Self::of(case, &Secrets::default())
+        Self::from_case(case, &Secrets::default())
     }
 
     /// Describes a case. Returns `None` if the case neither failed nor is errored. Also returns `None` without a failed
     /// check and without an error with a code, for example because no execution was run.
-    pub(crate) fn of(case: &CaseResult, secrets: &Secrets) -> Option<Self> {
+    pub(crate) fn from_case(case: &CaseResult, secrets: &Secrets) -> Option<Self> {
         if !matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
             return None;
         }

@@ -22,7 +22,7 @@ const PLACES: [&str; 5] =
 ///
 /// Returns `None` if there is no repository, or if no branch is checked out.
 pub(crate) fn branch(folder: &Path) -> Option<String> {
-    let head = read(&git_folder(folder)?.join("HEAD"))?;
+    let head = read_trimmed(&git_folder(folder)?.join("HEAD"))?;
     head.strip_prefix("ref: refs/heads/").map(str::to_owned)
 }
 
@@ -101,11 +101,12 @@ fn git_folder(folder: &Path) -> Option<PathBuf> {
 /// Returns `None` if there is no repository or no commit, or if the files cannot be read.
 pub(crate) fn commit(folder: &Path) -> Option<String> {
     let git = git_folder(folder)?;
-    let head = read(&git.join("HEAD"))?;
+    let head = read_trimmed(&git.join("HEAD"))?;
     let Some(reference) = head.strip_prefix("ref: ") else { return as_commit(&head) };
     // In a linked worktree, the main repository holds the branches.
-    let common = read(&git.join("commondir")).map_or_else(|| git.clone(), |it| git.join(it));
-    if let Some(commit) = [&git, &common].iter().find_map(|it| read(&it.join(reference))) {
+    let common =
+        read_trimmed(&git.join("commondir")).map_or_else(|| git.clone(), |it| git.join(it));
+    if let Some(commit) = [&git, &common].iter().find_map(|it| read_trimmed(&it.join(reference))) {
         return as_commit(&commit);
     }
     let packed = fs::read_to_string(common.join("packed-refs")).ok()?;
@@ -118,11 +119,11 @@ pub(crate) fn commit(folder: &Path) -> Option<String> {
 ///
 /// Linked worktrees and submodules have such a file.
 fn linked(dot_git: &Path) -> Option<PathBuf> {
-    let text = read(dot_git)?;
+    let text = read_trimmed(dot_git)?;
     Some(dot_git.parent()?.join(text.strip_prefix("gitdir: ")?))
 }
 
-fn read(path: &Path) -> Option<String> {
+fn read_trimmed(path: &Path) -> Option<String> {
     fs::read_to_string(path).ok().map(|it| it.trim().to_owned())
 }
 

@@ -247,7 +247,7 @@ mod tests {
         world.variables = vec!["API_KEY".to_owned()];
         let seen = Arc::clone(&notices);
         world.notices = Arc::new(move |text| seen.lock().unwrap().push(text.to_owned()));
-        let secrets = Secrets::of(&world, &Map::new());
+        let secrets = Secrets::new(&world, &Map::new());
         let outcome = ScriptOutcome::Threw {
             message: Some(format!("refused {KEY}")),
             stack: String::new(),

@@ -88,13 +88,13 @@ impl ServerModels {
         let loaded = kindlm_config::load_with(NAME, text, &sources);
         let Some(mut suite) = loaded.suite else {
             let mut text = loaded.diagnostics.iter().map(line).collect::<Vec<_>>().join("\n");
-            Secrets::of(world, &Map::new()).redact_text(&mut text);
+            Secrets::new(world, &Map::new()).redact_text(&mut text);
             return Err(Failure::inputs(text.lines().map(str::to_owned)));
         };
         suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(text)));
         // The checks are compiled. From here on, only the providers use the settings of scripts.
         suite.scripts = self.config.scripts.clone();
-        Secrets::of(world, &suite.providers).redact_names(&mut suite);
+        Secrets::new(world, &suite.providers).redact_names(&mut suite);
         let path = folder.join(NAME);
         let place = SuiteFolder { path, name: NAME.to_owned(), folder: folder.to_owned() };
         Ok(Project { place, suite, files, allow_outside: false, is_inline: true })

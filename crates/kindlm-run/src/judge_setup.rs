@@ -79,7 +79,7 @@ impl<'s> Panel<'s> {
     /// Resolves a judge block; `default` is the judge if the block names no judge.
     ///
     /// Returns `None` if no model can judge, or if a named model does not exist.
-    pub(crate) fn of(
+    pub(crate) fn resolve(
         suite: &'s [Model],
         default: Option<&str>,
         judging: &JudgeBlock,
@@ -210,11 +210,11 @@ mod tests {
             (json!({"models": ["a"], "jury": "veto"}), "a (p:x)"),
         ] {
             let block: JudgeBlock = serde_json::from_value(judging.clone()).unwrap();
-            let panel = Panel::of(&models, Some("b"), &block).unwrap();
+            let panel = Panel::resolve(&models, Some("b"), &block).unwrap();
             assert_eq!(panel.name(), name, "{judging}");
             assert_eq!(from_stored(&panel.stored()), Some(panel.full()), "{judging}");
         }
         let unknown = JudgeBlock { model: Some("c".to_owned()), ..JudgeBlock::default() };
-        assert!(Panel::of(&models, None, &unknown).is_none());
+        assert!(Panel::resolve(&models, None, &unknown).is_none());
     }
 }

@@ -118,7 +118,7 @@ impl Project {
     ) -> Result<Self, Failure> {
         let Some(suite) = loaded.suite else {
             let render = |it: &Diagnostic| kindlm_config::render(it, false);
-            let secrets = Secrets::of(world, &Map::new());
+            let secrets = Secrets::new(world, &Map::new());
             let mut text = loaded.diagnostics.iter().map(render).collect::<Vec<_>>().join("\n");
             secrets.redact_text(&mut text);
             return Err(Failure::inputs(text.lines().map(str::to_owned)));
@@ -150,7 +150,7 @@ impl SuiteFolder {
     /// # Errors
     ///
     /// Fails if the file cannot be read, is not a regular file, or exceeds [`MAX_FILE_BYTES`].
-    pub fn read(&self) -> Result<Vec<u8>, Failure> {
+    pub fn read_config(&self) -> Result<Vec<u8>, Failure> {
         let failed = |err: &std::io::Error| {
             Failure::input(format!(
                 "cannot read `{}`: {}",
@@ -238,7 +238,7 @@ pub fn load(
     purpose: Purpose,
 ) -> Result<(SuiteFolder, Folder, Loaded), Failure> {
     let place = SuiteFolder::new(world, &args.config);
-    let bytes = place.read()?;
+    let bytes = place.read_config()?;
     load_text(world, place, &bytes, args, purpose)
 }
 
@@ -259,7 +259,7 @@ fn load_text(
     let mut loaded = kindlm_config::load_with(&place.name, text, &sources);
     if let Some(suite) = &mut loaded.suite {
         suite.info.config_sha256 = Some(HEXLOWER.encode(&Sha256::digest(text)));
-        Secrets::of(world, &suite.providers).redact_names(suite);
+        Secrets::new(world, &suite.providers).redact_names(suite);
     }
     Ok((place, files, loaded))
 }
@@ -274,7 +274,7 @@ pub fn import(world: &World, args: &OpenOptions) -> Result<(SuiteFolder, Importe
     if !place.path.exists() {
         return Err(place.nothing_to_import());
     }
-    let bytes = place.read()?;
+    let bytes = place.read_config()?;
     let files = Folder::open(&place.folder)
         .map_err(|err| Failure::input(err.to_string()))?
         .allow_outside(args.allow_outside);

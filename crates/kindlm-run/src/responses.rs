@@ -116,11 +116,11 @@ pub(crate) fn report_use(world: &World, responses: &Responses, quiet: bool) {
         world.notify(&format!("warning: answers could not be stored: {failure}"));
     }
     if !quiet && responses.mode() != Mode::Live {
-        world.notify(&words(responses.tally(), &responses.folder().display().to_string()));
+        world.notify(&describe_tally(responses.tally(), &responses.folder().display().to_string()));
     }
 }
 
-fn words(tally: Tally, folder: &str) -> String {
+fn describe_tally(tally: Tally, folder: &str) -> String {
     let Tally { recalled, missing, answered, kept, redacted } = tally;
     let mut parts = Vec::new();
     if recalled > 0 {
@@ -164,7 +164,10 @@ mod tests {
             ..Tally::default()
         };
         let missing = Tally { missing: 1, ..tally(2, 0, 0, 0) };
-        assert_eq!(words(missing, "d"), "responses: 2 answers from `d`; 1 answer not in `d`");
+        assert_eq!(
+            describe_tally(missing, "d"),
+            "responses: 2 answers from `d`; 1 answer not in `d`"
+        );
         for (tally, expected) in [
             (tally(0, 0, 0, 0), "responses: no answer was loaded from `d`, and none was requested"),
             (tally(1, 0, 0, 0), "responses: 1 answer from `d`"),
@@ -178,7 +181,7 @@ mod tests {
                 "responses: 2 answers requested, and stored in `d`; secrets were removed from 1 stored answer",
             ),
         ] {
-            assert_eq!(words(tally, "d"), expected);
+            assert_eq!(describe_tally(tally, "d"), expected);
         }
     }
 }

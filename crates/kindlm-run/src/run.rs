@@ -466,7 +466,7 @@ impl Run {
         let watch = |event: RunProgress<'_>| {
             progress.on(event);
             if let RunProgress::CaseFinished(case) = event
-                && let Some(failed) = FailedCase::of(case, secrets)
+                && let Some(failed) = FailedCase::from_case(case, secrets)
             {
                 progress.case_failed(&failed);
             }

@@ -25,7 +25,7 @@ impl Secrets {
     /// of the environment. Values that the world learns later belong to them.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.
-    pub fn of(world: &World, providers: &Map<String, Value>) -> Self {
+    pub fn new(world: &World, providers: &Map<String, Value>) -> Self {
         let mut named: BTreeSet<&str> = providers.values().flat_map(secret_variables).collect();
         let known = world.variables.iter().map(String::as_str);
         named.extend(known.filter(|it| kindlm_redact::is_secret_variable(it)));
@@ -481,7 +481,7 @@ mod tests {
             turns: vec![Turn { unread: Some(reason()), ..Turn::default() }],
             ..Execution::default()
         };
-        Secrets::of(&world, &Map::new()).evidence(&mut execution);
+        Secrets::new(&world, &Map::new()).evidence(&mut execution);
         assert!(!format!("{execution:?}").contains(KEY), "{execution:?}");
         assert_eq!(execution.completeness.gaps, ["its `status` is `[redacted]`"]);
     }

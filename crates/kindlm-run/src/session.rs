@@ -108,7 +108,7 @@ impl Session {
         responses: &ResponseSource,
     ) -> Result<Self, Failure> {
         let (waits, (providers, _, files)) = (Waits::default(), decides);
-        let secrets = Secrets::of(world, providers);
+        let secrets = Secrets::new(world, providers);
         let options = options.with_waits(waits.clone()).with_secrets(secrets.rules().clone());
         let client = Client::new(providers, files, options).map_err(|problems| {
             Failure::inputs(problems.iter().map(|it| {

@@ -45,7 +45,7 @@ impl SuiteFiles {
         let Ok(files) = Folder::open(&place.folder) else {
             return Self { files: BTreeSet::from([place.path.clone()]), folders: Vec::new() };
         };
-        let suite = place.read().ok().and_then(|bytes| {
+        let suite = place.read_config().ok().and_then(|bytes| {
             kindlm_config::load_with(&place.name, &bytes, &Sources::new(&files, &env)).suite
         });
         Self::new(place, &files, suite.as_ref())

@@ -51,7 +51,7 @@ impl SuiteKey {
     pub fn named(world: &World, config: Option<&Path>) -> Result<Option<Self>, Failure> {
         let Some(config) = config else { return Ok(None) };
         let place = SuiteFolder::new(world, config);
-        let Some(names) = kindlm_config::suite_names(&place.read()?) else {
+        let Some(names) = kindlm_config::suite_names(&place.read_config()?) else {
             return Err(Failure::input(format!(
                 "cannot identify the suite of `{}`: `project` or `suite.name` cannot be read",
                 place.name

@@ -144,7 +144,7 @@ fn find_calibrations(
     let programs = Programs::new(files);
     let default = suite.defaults.judge_model.as_deref();
     let agreement = |check: &JudgedCheck| -> Result<Option<JudgeCalibration>, Failure> {
-        let Some(panel) = Panel::of(&suite.models, default, &check.judging) else {
+        let Some(panel) = Panel::resolve(&suite.models, default, &check.judging) else {
             return Ok(None);
         };
         let known = panel.calibration(&calibrations, check.check, &check.prompts)?;
@@ -251,7 +251,7 @@ impl CheckKind<'_> {
         let is_this = |it: &&JudgedCheck| {
             it.check == self.check
                 && it.prompts == self.prompts
-                && Panel::of(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
+                && Panel::resolve(&suite.models, suite.defaults.judge_model.as_deref(), &it.judging)
                     .is_some_and(|it| it.judging == self.panel.judging)
         };
         match suite.judged.iter().find(is_this) {
@@ -356,7 +356,7 @@ fn judged_in<'s>(suite: &'s Suite, case: &'s TestCase) -> Vec<CheckKind<'s>> {
     for check in leaves.filter(|it| it.options.skip.is_none()) {
         let Some(told) = &check.traits.instructions else { continue };
         let judging = check.judging.as_deref().cloned().unwrap_or_default();
-        let Some(panel) = Panel::of(&suite.models, default, &judging) else { continue };
+        let Some(panel) = Panel::resolve(&suite.models, default, &judging) else { continue };
         found.push(CheckKind {
             check: check.meta.id,
             panel,

@@ -31,7 +31,7 @@ pub type Mark = Option<(SystemTime, u64)>;
 impl WatchedFiles {
     /// Returns the config file, and the files and folders that loading requested. If the config could not be read,
     /// returns only the config file.
-    pub fn of(world: &World, config: &Path, read: Option<&(SuiteFolder, Folder, Loaded)>) -> Self {
+    pub fn new(world: &World, config: &Path, read: Option<&(SuiteFolder, Folder, Loaded)>) -> Self {
         let paths = match read {
             Some((place, folder, loaded)) => {
                 loaded.suite.iter().for_each(|suite| look_at_programs(suite, folder));

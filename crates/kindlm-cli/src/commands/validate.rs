@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
                 "suite": loaded.suite.as_ref().map(contents::to_json),
                 "diagnostics": loaded.diagnostics.iter().chain(&loaded.warnings).collect::<Vec<_>>(),
             });
-            Secrets::of(io, &Map::new()).redact_value(&mut value);
+            Secrets::new(io, &Map::new()).redact_value(&mut value);
             print(io, &pretty(&value))?;
         }
         Format::Text => {

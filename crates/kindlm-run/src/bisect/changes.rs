@@ -29,7 +29,7 @@ impl SuiteChanges {
         from: &str,
     ) -> Result<(Self, Project), Failure> {
         let place = SuiteFolder::new(world, &options.config);
-        let new = parse(&place.read()?, &place.name)?;
+        let new = parse(&place.read_config()?, &place.name)?;
         let old = parse(&older(world, &place, from)?, from)?;
         let changes = Changes::between(&old, &new);
         if changes.units.is_empty() {
@@ -159,7 +159,8 @@ impl SuiteChanges {
 fn older(world: &World, place: &SuiteFolder, from: &str) -> Result<Vec<u8>, Failure> {
     let path = world.working_dir.join(from);
     if path.is_file() {
-        return SuiteFolder { path, name: from.to_owned(), folder: place.folder.clone() }.read();
+        return SuiteFolder { path, name: from.to_owned(), folder: place.folder.clone() }
+            .read_config();
     }
     let neither = |_| {
         Failure::input(format!("`{from}` is neither a file nor a commit"))

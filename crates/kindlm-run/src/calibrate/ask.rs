@@ -90,7 +90,7 @@ impl Case {
 pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
     let mut all = Vec::new();
     for result in results {
-        let verdict = match JudgeOutcome::of(result) {
+        let verdict = match JudgeOutcome::from_result(result) {
             Some(JudgeOutcome::Decided { pass: true, .. }) => "pass",
             Some(JudgeOutcome::Decided { pass: false, .. }) => "fail",
             Some(JudgeOutcome::Errored { .. }) => return None,
@@ -422,7 +422,7 @@ fn samples(
             line,
             about: result.rule_id().map_or_else(|| case.about.clone(), str::to_owned),
             human: label.human,
-            judge: JudgeOutcome::of(result)?,
+            judge: JudgeOutcome::from_result(result)?,
             output: case.execution.output.clone(),
             case: at,
             criterion: result.judging.as_ref().and_then(|it| it.criterion.clone()),

@@ -293,7 +293,7 @@ impl Planner<'_, '_> {
         noise_of(&calibration).map_err(first_line)?;
         let plan = self.cases(kind, &source).map_err(first_line)?;
         let default = self.suite.defaults.judge_model.as_deref();
-        let panel = Panel::of(&self.suite.models, default, &plan.judging);
+        let panel = Panel::resolve(&self.suite.models, default, &plan.judging);
         let is_same = plan.check == kind.check
             && plan.prompts == kind.prompts
             && panel.is_some_and(|it| it.judging == kind.panel.judging);

@@ -37,7 +37,7 @@ pub(super) struct Correction {
 
 impl Correction {
     /// Corrects an observed pass rate by the judge's calibration.
-    pub(super) fn of(of: String, known: &StoredCalibration, observed: Tally) -> Self {
+    pub(super) fn new(of: String, known: &StoredCalibration, observed: Tally) -> Self {
         Self {
             of,
             check: known.check.clone(),
@@ -70,7 +70,7 @@ pub(super) fn in_report(
             }
         }
         if let Ok(observed) = Tally::new(passed, total) {
-            corrections.push(Correction::of(name.to_owned(), it, observed));
+            corrections.push(Correction::new(name.to_owned(), it, observed));
         }
     }
     Ok(corrections)

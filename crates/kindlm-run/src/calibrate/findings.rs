@@ -56,7 +56,7 @@ pub(super) struct OutputCounts {
 
 impl Findings {
     /// Computes all statistics; a label of `label_threshold` or more is a pass.
-    pub(super) fn of(samples: Vec<Sample>, label_threshold: f64) -> Self {
+    pub(super) fn from_samples(samples: Vec<Sample>, label_threshold: f64) -> Self {
         let mut findings = Self {
             samples: Vec::new(),
             confusion: Confusion::default(),
@@ -248,7 +248,7 @@ mod tests {
             (vec![(0, yes, true)], true, 0, 1, whole),
         ] {
             let samples = samples.into_iter().map(|(case, human, is)| sample(case, human, is));
-            let findings = Findings::of(samples.collect(), 0.5);
+            let findings = Findings::from_samples(samples.collect(), 0.5);
             assert_eq!(findings.outputs(with_labels), OutputCounts { errored, all, verb });
         }
     }

@@ -40,7 +40,7 @@ impl LabelFile {
     /// rows are malformed or contradict each other, or if no row has a label.
     pub fn load(world: &World, path: &Path, label_threshold: f64) -> Result<Self, Failure> {
         let (name, bytes) = (path.display().to_string(), load(world, path)?);
-        let labels = read(&name, &bytes, label_threshold)?;
+        let labels = parse_labels(&name, &bytes, label_threshold)?;
         for column in &labels.unused {
             world.notify(&format!("warning: the column `{column}` of {name} is not used"));
         }
@@ -68,7 +68,7 @@ pub(super) fn load_source(
     folder: &Path,
     source: &CanarySource,
 ) -> Result<Labels, Failure> {
-    read(&source.file, &load(world, &folder.join(&source.file))?, source.label_threshold)
+    parse_labels(&source.file, &load(world, &folder.join(&source.file))?, source.label_threshold)
 }
 
 /// Reads a set of rules from a JSON file.
@@ -267,7 +267,11 @@ impl Problems {
 /// Parses a file of labels. The extension of `name` selects the format, and error messages show `name`.
 ///
 /// A label of at least `label_threshold` is a pass.
-pub(super) fn read(name: &str, bytes: &[u8], label_threshold: f64) -> Result<Labels, Failure> {
+pub(super) fn parse_labels(
+    name: &str,
+    bytes: &[u8],
+    label_threshold: f64,
+) -> Result<Labels, Failure> {
     let text = std::str::from_utf8(bytes).map_err(|err| {
         let line = bytes.iter().take(err.valid_up_to()).filter(|it| **it == b'\n').count() + 1;
         Failure::input(format!("{name}:{line}: not UTF-8 text"))
@@ -574,11 +578,11 @@ mod tests {
     use super::*;
 
     fn good(name: &str, text: &str) -> Vec<Row> {
-        read(name, text.as_bytes(), 0.5).map_or_else(|err| panic!("{err:?}"), |it| it.rows)
+        parse_labels(name, text.as_bytes(), 0.5).map_or_else(|err| panic!("{err:?}"), |it| it.rows)
     }
 
     fn bad(name: &str, text: &str) -> String {
-        read(name, text.as_bytes(), 0.5).unwrap_err().message.unwrap()
+        parse_labels(name, text.as_bytes(), 0.5).unwrap_err().message.unwrap()
     }
 
     #[test]
@@ -596,7 +600,7 @@ mod tests {
         let rows = good("a.csv", csv);
         let labels: Vec<_> = rows.iter().map(|it| (it.line, it.labels[0].human)).collect();
         assert_eq!(labels, [(2, Some(0.875)), (3, Some(0.0))]);
-        assert!(read("a.csv", csv.as_bytes(), 0.8).is_err(), "0.75 is a fail there");
+        assert!(parse_labels("a.csv", csv.as_bytes(), 0.8).is_err(), "0.75 is a fail there");
     }
 
     #[test]
@@ -697,7 +701,7 @@ mod tests {
         let many = format!("output,label\n{}", "Hi,maybe\n".repeat(30));
         assert!(bad("a.csv", &many).ends_with("and 10 more"));
         assert!(
-            read("a.csv", b"output,label\nH\xe9,1\n", 0.5)
+            parse_labels("a.csv", b"output,label\nH\xe9,1\n", 0.5)
                 .unwrap_err()
                 .message
                 .unwrap()

@@ -88,7 +88,7 @@ enum Obstacle {
 
 impl JudgeOutcome {
     /// Converts the result of a check; returns `None` if the check was skipped.
-    fn of(result: &AssertionResult) -> Option<Self> {
+    fn from_result(result: &AssertionResult) -> Option<Self> {
         let pass = match &result.verdict {
             Verdict::Pass => true,
             Verdict::Fail { .. } => false,

@@ -31,7 +31,7 @@ impl JudgeWatches {
     pub fn of_project(project: &Project) -> Option<Self> {
         let Project { place, suite, files, .. } = project;
         let default = suite.defaults.judge_model.as_deref();
-        let panel = Panel::of(&suite.models, default, &suite.judging)?;
+        let panel = Panel::resolve(&suite.models, default, &suite.judging)?;
         let decided = panel.decided(&suite.providers, &Programs::new(files));
         Some(Self { store: Calibrations::new(place.state()), judge: panel.stored(), decided })
     }

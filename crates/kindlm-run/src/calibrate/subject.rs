@@ -210,7 +210,7 @@ impl Subject {
     /// Fails if no model can judge.
     fn panel(&self, judging: &JudgeBlock) -> Result<Panel<'_>, Failure> {
         let default = self.suite.as_ref().and_then(|it| it.defaults.judge_model.as_deref());
-        Panel::of(&self.models, default, judging).ok_or_else(|| {
+        Panel::resolve(&self.models, default, judging).ok_or_else(|| {
             Failure::input(format!("`{}` has no model that could judge", self.place.name))
                 .with_help("add one under `models`, or name it with `--judge provider:model`")
         })
@@ -338,7 +338,7 @@ impl Planned<'_> {
         let started = identity::rfc3339((world.now)());
         let asked = self.ask(world, config, progress)?;
         let Self { subject, plan, panel, labels, labels_digest, source } = self;
-        let mut findings = Findings::of(asked.samples, config.label_threshold);
+        let mut findings = Findings::from_samples(asked.samples, config.label_threshold);
         findings.own_noise = asked.own_noise;
         let known = StoredCalibration {
             check: plan.check.clone(),
@@ -349,7 +349,7 @@ impl Planned<'_> {
         let (passed, total) = findings.unlabelled();
         if let Ok(observed) = Tally::new(passed, total) {
             let of = format!("the rows of {labels} without a label");
-            corrections.push(Correction::of(of, &known, observed));
+            corrections.push(Correction::new(of, &known, observed));
         }
         // If the report cannot be read, keep the answers, because the user has paid for them.
         match subject.corrections_in(run, &panel, std::slice::from_ref(&known)) {

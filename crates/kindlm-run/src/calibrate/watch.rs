@@ -211,7 +211,7 @@ pub(super) fn store_watch(
     secrets: &Secrets,
 ) -> Result<Watched, Failure> {
     let (noise, drift) = noise_of(calibration)?;
-    let mut verdicts = NewVerdicts::of(answers, calibration);
+    let mut verdicts = NewVerdicts::from_answers(answers, calibration);
     if let Some(alarm) = &mut verdicts.other_model {
         secrets.redact_text(alarm);
     }
@@ -299,7 +299,7 @@ struct NewVerdicts {
 }
 
 impl NewVerdicts {
-    fn of(answers: &Answers<'_>, calibration: &Calibration) -> Self {
+    fn from_answers(answers: &Answers<'_>, calibration: &Calibration) -> Self {
         let mut new = Self {
             asked: 0,
             errored: 0,
@@ -398,7 +398,10 @@ impl NewVerdicts {
 }
 
 fn is_of_provider(result: &AssertionResult) -> bool {
-    matches!(JudgeOutcome::of(result), Some(JudgeOutcome::Errored { why: Obstacle::Provider, .. }))
+    matches!(
+        JudgeOutcome::from_result(result),
+        Some(JudgeOutcome::Errored { why: Obstacle::Provider, .. })
+    )
 }
 
 fn in_words(names: &BTreeSet<String>) -> String {

@@ -401,7 +401,7 @@ impl<'a> Evaluator<'a> {
 
     /// Returns the number of results and of reused results, as text.
     pub(super) fn counts(&self) -> String {
-        self.totals.words(self.notes.count_kept())
+        self.totals.describe(self.notes.count_kept())
     }
 
     /// Evaluates the checks of a record.

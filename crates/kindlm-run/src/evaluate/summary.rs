@@ -81,7 +81,7 @@ impl Totals {
     }
 
     /// Returns the number of results and their outcomes, as text. `kept` is the number of reused results.
-    pub(super) fn words(&self, kept: u64) -> String {
+    pub(super) fn describe(&self, kept: u64) -> String {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let BatchResults {
             passed_cases,

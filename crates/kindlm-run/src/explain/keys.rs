@@ -39,7 +39,7 @@ pub(super) struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     /// Returns the keys of a JSON Schema of `kindlm.yaml`, in the order of the schema.
-    pub(super) fn of(schema: &'a Value) -> Self {
+    pub(super) fn from_schema(schema: &'a Value) -> Self {
         let mut keys = Self { schema, all: Vec::new() };
         keys.add("", schema, &mut Vec::new());
         // The alternatives of an object often have the same keys, so join the keys with the same path.
@@ -410,7 +410,9 @@ mod tests {
 
     fn page(topic: &str) -> String {
         let schema = kindlm_config::json_schema();
-        Keys::of(&schema).page(topic).unwrap_or_else(|| panic!("there is no page of `{topic}`"))
+        Keys::from_schema(&schema)
+            .page(topic)
+            .unwrap_or_else(|| panic!("there is no page of `{topic}`"))
     }
 
     #[test]
@@ -447,7 +449,7 @@ mod tests {
     #[test]
     fn every_key_has_a_page_under_its_path() {
         let schema = kindlm_config::json_schema();
-        let keys = Keys::of(&schema);
+        let keys = Keys::from_schema(&schema);
         assert!(keys.all.len() > 300, "{}", keys.all.len());
         for key in &keys.all {
             let text = keys.page(&key.path).unwrap();

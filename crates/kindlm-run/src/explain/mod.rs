@@ -57,7 +57,7 @@ pub fn topics() -> Vec<String> {
     all.extend(pages().map(|it| it.id.to_owned()));
     all.extend(all_codes().into_iter().map(|(code, _)| code));
     all.extend(OTHERS.iter().map(|(code, _)| (*code).to_owned()));
-    all.extend(Keys::of(&kindlm_config::json_schema()).all.into_iter().map(|it| it.path));
+    all.extend(Keys::from_schema(&kindlm_config::json_schema()).all.into_iter().map(|it| it.path));
     let mut seen = std::collections::HashSet::new();
     all.retain(|it| seen.insert(it.clone()));
     all
@@ -66,7 +66,7 @@ pub fn topics() -> Vec<String> {
 /// Returns the page of a key, followed by the page of the registry entry that it configures.
 fn key(topic: &str) -> Result<String, Failure> {
     let schema = kindlm_config::json_schema();
-    let keys = Keys::of(&schema);
+    let keys = Keys::from_schema(&schema);
     let Some(mut text) = keys.page(topic) else { return Err(unknown(topic, &keys)) };
     let entry = topic.split_once("expect.").and_then(|(_, path)| page(path)).or_else(|| {
         let (kind, id) = topic.split_once('.')?;
@@ -85,7 +85,7 @@ fn key_and_entry(topic: &str) -> Option<String> {
     let per_name = kindlm_engine::gates::find(topic)
         .is_some_and(|it| it.meta.threshold == kindlm_engine::gates::Threshold::Names);
     let schema = kindlm_config::json_schema();
-    let keys = Keys::of(&schema);
+    let keys = Keys::from_schema(&schema);
     if !per_name && keys.all.iter().all(|it| it.path != topic) {
         return None;
     }

@@ -114,7 +114,7 @@ impl PastRuns {
         }
         let mut cases = IndexMap::new();
         let read = self.runs.each_case(id, &mut |case| {
-            let past = PastCase::of(&case);
+            let past = PastCase::from_case(&case);
             cases.insert((case.case, case.model), past);
         });
         match read {
@@ -138,7 +138,7 @@ impl PastResults {
 }
 
 impl PastCase {
-    fn of(case: &CaseResult) -> Self {
+    fn from_case(case: &CaseResult) -> Self {
         let counts = case.repeat_counts();
         let (held, failed) = (counts.held(), counts.failed);
         let fresh = || case.executions.iter().filter(|it| !it.execution.spend.cached);

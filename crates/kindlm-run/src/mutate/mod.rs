@@ -94,7 +94,7 @@ pub fn mutate(
     let filter = select::filter(world, &place, &suite, &selection, None)?;
     let options = RunOptions { filter, budget_usd: config.budget_usd, ..RunOptions::default() };
     let selected = select::plan(world, &suite, &options)?.unwrap_or_default();
-    let originals = Originals::read(cases, &mut suite, &selected, &operators, config.judges)?;
+    let originals = Originals::load(cases, &mut suite, &selected, &operators, config.judges)?;
     // The repeats of a case are its mutants here, so the first killed mutants must not end the repeats early.
     let plan = Plan { units: originals.units(), fixed_repeats: true, ..Plan::default() };
     if plan.units.is_empty() {
@@ -126,7 +126,7 @@ pub fn mutate(
     let judged = judging.run(world, session, progress)?;
     let judging::Judged { tally, is_interrupted, failed_by_provider } = judged;
     let mut report = tally.report(&saved.report.run.id, &suite.info.name, min);
-    redact(&Secrets::of(world, &suite.providers), &mut report);
+    redact(&Secrets::new(world, &suite.providers), &mut report);
     let is_empty =
         [report.harmful, report.harmless].iter().all(|it| *it == MutantCounts::default());
     // The page of the run shows only a result over all cases and operators, with the gate of the suite.

@@ -54,7 +54,7 @@ impl Originals {
     /// Reads the executions of the selected cases that passed, and finds their mutants.
     ///
     /// Also replaces the bodies of these cases in the suite, if checks are left out because they ask models.
-    pub(super) fn read(
+    pub(super) fn load(
         cases: &SavedCases,
         suite: &mut Suite,
         selected: &Plan,

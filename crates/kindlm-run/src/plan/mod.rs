@@ -50,7 +50,7 @@ pub fn plan(
     config: &PlanConfig,
 ) -> Result<PlanReport, Failure> {
     let goal = goal(config)?;
-    let past = Past::read(world, place, of, &config.runs)?;
+    let past = Past::load(world, place, of, &config.runs)?;
     let pilot = Pilot::new(&past.cases()).map_err(|_| past.nothing())?;
     let costs = past.costs();
     let mut repeats = config.repeats.clone();

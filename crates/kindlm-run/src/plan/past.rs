@@ -58,7 +58,7 @@ pub(super) enum Costs {
 
 impl Past {
     /// Reads the runs; without names, the newest run.
-    pub(super) fn read(
+    pub(super) fn load(
         world: &World,
         place: &SuiteFolder,
         of: Option<&SuiteKey>,

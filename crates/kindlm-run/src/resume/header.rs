@@ -14,7 +14,7 @@ use crate::Failure;
 use crate::suites::{PROJECT, config_name};
 
 /// Returns the header of a run, which is the first line of its journal.
-pub(super) fn of<'a>(
+pub(super) fn build_header<'a>(
     info: &'a RunInfo,
     (suite, files): (&'a Suite, &dyn Files),
     plan: &Plan,

@@ -86,7 +86,7 @@ pub fn find(
 /// Returns a digest of everything that the results of the planned cases depend on, except the number of repeats.
 pub(crate) fn case_digest(suite: &Suite, files: &Folder, plan: &Plan) -> Result<Digest, Failure> {
     let info = RunInfo::default();
-    let header = header::of(&info, (suite, files), plan, None, Vec::new())?;
+    let header = header::build_header(&info, (suite, files), plan, None, Vec::new())?;
     let mut parts = String::new();
     for (name, digest) in header.settings.iter().chain(&header.models) {
         let _ = writeln!(parts, "{name:?} {digest}");
@@ -234,7 +234,7 @@ impl<'a> Identity<'a> {
         place: &SuiteFolder,
         past: Option<Past>,
     ) -> Result<Kept, Failure> {
-        let secrets = Secrets::of(world, &self.suite.providers);
+        let secrets = Secrets::new(world, &self.suite.providers);
         let runs = Runs::new(place.state());
         if let Some(Past(journal)) = past {
             let resumed = JournalWriter::resume(&journal, Durability::Flush);
@@ -268,7 +268,7 @@ impl<'a> Identity<'a> {
 
     fn header(&self) -> Result<Header<'_>, Failure> {
         let of = (self.suite, self.files as _);
-        header::of(self.info, of, self.plan, self.baseline, self.arguments.clone())
+        header::build_header(self.info, of, self.plan, self.baseline, self.arguments.clone())
     }
 }
 

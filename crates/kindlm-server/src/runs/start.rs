@@ -238,7 +238,7 @@ impl RunService {
                     return Err(NotStarted::NoSuite(name.clone()));
                 }
                 let options = OpenOptions::new(Path::new(name));
-                let text = SuiteFolder::new(world, Path::new(name)).read()?;
+                let text = SuiteFolder::new(world, Path::new(name)).read_config()?;
                 let project = Project::of_text(world, &options, &text, Purpose::Run)?;
                 Ok((project, name.clone(), String::from_utf8(text).ok()))
             }

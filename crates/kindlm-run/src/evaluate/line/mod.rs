@@ -96,7 +96,7 @@ impl<'a> Line<'a> {
         })?;
         let mut line = Self::default();
         let mut at = None;
-        line.read(text, &mut at).map_err(|err| Malformed {
+        line.parse_fields(text, &mut at).map_err(|err| Malformed {
             id: line.id.take().or_else(|| id(text)),
             error: explain(text, at, &err),
         })?;
@@ -109,7 +109,11 @@ impl<'a> Line<'a> {
 
     /// Reads an object into the fields. After an error, `at` is the key whose value has the error; `None` if the error
     /// is elsewhere.
-    fn read(&mut self, text: &'a str, at: &mut Option<&'static str>) -> serde_json::Result<()> {
+    fn parse_fields(
+        &mut self,
+        text: &'a str,
+        at: &mut Option<&'static str>,
+    ) -> serde_json::Result<()> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         deserializer.deserialize_map(Fields { line: self, at })?;
         deserializer.end()
