@@ -103,7 +103,7 @@ impl Progress {
     }
 
     /// Creates a display for `total` items of another unit, such as `outputs`.
-    pub(crate) fn of(io: &Io, what: &'static str, total: usize) -> Self {
+    pub(crate) fn for_items(io: &Io, what: &'static str, total: usize) -> Self {
         let mut progress = Self::new(io, false);
         let state = progress.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.what = what;

@@ -27,7 +27,7 @@ pub(crate) fn settled(
 
 /// Returns the arguments that define a run, for storing.
 pub(crate) fn arguments_of(io: &Io, place: &SuiteFolder, args: &TestArgs) -> Vec<String> {
-    of(args, base(io, place))
+    to_stored(args, base(io, place))
 }
 
 fn base<'a>(io: &'a Io, place: &'a SuiteFolder) -> Base<'a> {
@@ -81,7 +81,7 @@ impl Base<'_> {
 ///
 /// The order and the format are fixed. Other arguments that may differ after resuming are omitted, such as reports,
 /// progress, concurrency, timeouts, and the limits that stop the run.
-fn of(args: &TestArgs, base: Base<'_>) -> Vec<String> {
+fn to_stored(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let mut all = fixed(args, base);
     all.extend(sources(args, base));
     all
@@ -212,20 +212,20 @@ mod tests {
         let moved = Base { working_dir: Path::new("/q"), folder: Path::new("/q") };
         let given =
             "--responses cache --responses-dir p/kept --shard 1/2 --shard-durations p/r.json";
-        let begun = of(&parsed(given), above);
+        let begun = to_stored(&parsed(given), above);
         let kept = "--shard=1/2 --shard-durations=./r.json --responses=cache --responses-dir=kept";
         assert_eq!(begun.join(" "), kept);
         for (base, folder) in [(above, "/p"), (below, "/p"), (moved, "/q")] {
             let args = again(parsed("--resume"), "r", &begun, base).unwrap();
             assert_eq!(args.responses.responses_dir, Some(Path::new(folder).join("kept")));
             assert_eq!(args.select.shard_durations, Some(format!("{folder}/r.json")));
-            assert_eq!(of(&args, base), begun);
+            assert_eq!(to_stored(&args, base), begun);
         }
-        let itself = of(&parsed("--responses cache --responses-dir ."), here());
+        let itself = to_stored(&parsed("--responses cache --responses-dir ."), here());
         assert_eq!(itself.last().unwrap(), "--responses-dir=.");
         let args = again(parsed("--resume"), "r", &itself, moved).unwrap();
-        assert_eq!(of(&args, moved), itself);
-        let outside = of(&parsed("--responses cache --responses-dir /else/kept"), below);
+        assert_eq!(to_stored(&args, moved), itself);
+        let outside = to_stored(&parsed("--responses cache --responses-dir /else/kept"), below);
         assert_eq!(outside.last().unwrap(), "--responses-dir=/else/kept");
     }
 
@@ -248,10 +248,10 @@ mod tests {
                 "--strict --responses=cache --responses-dir=kept",
             ),
         ] {
-            let begun = of(&parsed(given), here());
+            let begun = to_stored(&parsed(given), here());
             assert_eq!(begun.join(" "), kept);
             for args in [parsed("--resume"), parsed(&format!("{given} --resume r"))] {
-                assert_eq!(of(&again(args, "r", &begun, here()).unwrap(), here()), begun);
+                assert_eq!(to_stored(&again(args, "r", &begun, here()).unwrap(), here()), begun);
             }
             assert!(again(parsed("--resume --runs 7"), "r", &begun, here()).is_err());
         }
@@ -259,14 +259,14 @@ mod tests {
 
     #[test]
     fn resume_keeps_the_source_of_answers() {
-        let begun = of(&parsed("--runs 2 --responses replay --responses-dir kept"), here());
+        let begun = to_stored(&parsed("--runs 2 --responses replay --responses-dir kept"), here());
         for (given, expected) in [
             ("", "--runs=2 --responses=replay --responses-dir=kept"),
             ("--responses live", "--runs=2 --responses=live --responses-dir=kept"),
             ("--responses cache --responses-dir d", "--runs=2 --responses=cache --responses-dir=d"),
         ] {
             let args = again(parsed(&format!("--resume {given}")), "r", &begun, here()).unwrap();
-            assert_eq!(of(&args, here()).join(" "), expected);
+            assert_eq!(to_stored(&args, here()).join(" "), expected);
         }
         let message =
             again(parsed("--resume --runs 3"), "r", &begun, here()).unwrap_err().message.unwrap();

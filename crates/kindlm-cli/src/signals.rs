@@ -27,7 +27,7 @@ enum Stop {
 }
 
 impl Stop {
-    fn words(self) -> &'static str {
+    fn describe(self) -> &'static str {
         match self {
             Self::Keys => "interrupted",
             #[cfg(unix)]
@@ -106,6 +106,6 @@ fn ignores_hang_up() -> bool {
 
 impl Interrupt for Signals {
     fn next(&mut self) -> BoxFuture<'_, &'static str> {
-        Box::pin(async move { self.received().await.words() })
+        Box::pin(async move { self.received().await.describe() })
     }
 }

@@ -65,7 +65,7 @@ const VARYING: &str = "varying/";
 struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn of(files: &[Example]) -> Self {
+    fn from_examples(files: &[Example]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for file in files.iter().filter(|it| it.info.contains('.')) {
             let path = folder.path().join(&file.info);
@@ -162,7 +162,7 @@ fn every_part_of_a_suite_on_a_page_is_valid() {
     let (mut count, mut wrong) = (0, Vec::new());
     for page in pages() {
         let blocks = blocks(&page);
-        let folder = Folder::of(&blocks);
+        let folder = Folder::from_examples(&blocks);
         // The folders that the examples of workspaces use.
         for name in ["shop", "hidden"] {
             fs::create_dir_all(folder.0.path().join(name)).unwrap();
@@ -247,7 +247,7 @@ fn every_console_block_prints_its_output() {
         let has_suite =
             blocks.iter().any(|it| Path::new(&it.info).extension().is_some_and(|it| it == "yaml"));
         let first_suite = if has_suite { Vec::new() } else { self::blocks(FIRST_SUITE.as_ref()) };
-        let folder = Folder::of(&[first_suite, blocks.clone()].concat());
+        let folder = Folder::from_examples(&[first_suite, blocks.clone()].concat());
         for console in blocks.iter().filter(|it| it.language == "console") {
             let code: i32 = console.info.strip_prefix("exit=").map_or(0, |it| it.parse().unwrap());
             for command in commands(console) {
@@ -340,7 +340,7 @@ fn options() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Returns the words of a command up to the next shell operator. Quoted texts are replaced by `…`.
-fn words(command: &str) -> Vec<String> {
+fn split_words(command: &str) -> Vec<String> {
     let quoted = Regex::new(r#""[^"]*"|'[^']*'"#).unwrap();
     let bare = quoted.replace_all(command, "…");
     let end = bare.find([';', '|', '&', '#', ')', '>']).unwrap_or(bare.len());
@@ -373,7 +373,7 @@ fn every_command_and_option_on_a_page_exists() {
                 }
             }
             for call in called.captures_iter(&code) {
-                let words = words(&call[1]);
+                let words = split_words(&call[1]);
                 let bare: Vec<&str> = words.iter().map(String::as_str).collect();
                 let (one, two) = (bare.first().unwrap_or(&""), bare.get(1).unwrap_or(&""));
                 let names = [format!("kindlm {one} {two}"), format!("kindlm {one}")];

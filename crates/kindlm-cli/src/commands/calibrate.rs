@@ -21,12 +21,12 @@ pub(crate) fn run(args: &CalibrateArgs, io: &mut Io) -> Outcome {
             let config = config(args);
             if args.watch {
                 let canaries = args.canaries as usize;
-                let progress = Progress::of(io, "outputs", planned.watched_count(canaries));
+                let progress = Progress::for_items(io, "outputs", planned.watched_count(canaries));
                 let watch = planned.watch(io, &config, canaries, Box::new(progress))?;
                 show(args, io, &watch.to_json(), |_| watch.to_table())?;
                 return Ok(watch.status());
             }
-            let progress = Progress::of(io, "outputs", planned.question_count(&config));
+            let progress = Progress::for_items(io, "outputs", planned.question_count(&config));
             planned.run(io, &config, run.as_ref(), Box::new(progress))?
         }
         None => subject.correct(run.as_ref())?,

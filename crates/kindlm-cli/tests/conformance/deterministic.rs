@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::workers::{Differences, agree, vectors};
 
 /// Returns the vectors whose ids begin with one of these words, up to a slash.
-fn of(kinds: &[&str]) -> Vec<Value> {
+fn select_vectors(kinds: &[&str]) -> Vec<Value> {
     let all = vectors("deterministic.jsonl");
     let is_one =
         |it: &Value| kinds.contains(&it["id"].as_str().unwrap().split('/').next().unwrap());
@@ -17,7 +17,7 @@ fn of(kinds: &[&str]) -> Vec<Value> {
 
 #[test]
 fn python_agrees() {
-    let vectors = of(&["python"]);
+    let vectors = select_vectors(&["python"]);
     assert_eq!(vectors.len(), 7);
     if installed("python3") {
         agree(&vectors, &[]);
@@ -26,7 +26,7 @@ fn python_agrees() {
 
 #[test]
 fn webhooks_agree_and_are_sent_the_same() {
-    let vectors = of(&["webhook", "not-webhook"]);
+    let vectors = select_vectors(&["webhook", "not-webhook"]);
     assert_eq!(vectors.len(), 3);
     for mut vector in vectors {
         let reply = vector["hook"]["body"].clone();
@@ -52,7 +52,7 @@ const TOGETHER: Differences<'_> = &[
 
 #[test]
 fn several_checks_together_agree() {
-    let vectors = of(&["aggregate"]);
+    let vectors = select_vectors(&["aggregate"]);
     assert_eq!(vectors.len(), 15);
     agree(&vectors, TOGETHER);
 }
@@ -68,7 +68,7 @@ fn checks_with_a_transform_agree() {
 
 #[test]
 fn a_person_is_no_check_of_a_run() {
-    let vectors = of(&["human"]);
+    let vectors = select_vectors(&["human"]);
     assert_eq!(vectors.len(), 1);
     agree(&vectors, &[]);
 }
@@ -76,7 +76,7 @@ fn a_person_is_no_check_of_a_run() {
 /// This test counts the vectors that this module runs; `kindlm-assertions` runs and counts all other vectors.
 #[test]
 fn every_vector_is_run_by_some_test() {
-    let here = of(&["python", "webhook", "not-webhook", "aggregate", "human"]).len();
+    let here = select_vectors(&["python", "webhook", "not-webhook", "aggregate", "human"]).len();
     assert_eq!(here, 26);
     assert_eq!(vectors("deterministic.jsonl").len(), here + 306);
 }
