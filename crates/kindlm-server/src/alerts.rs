@@ -54,7 +54,7 @@ impl Alerts {
                 let judge = self.judge(&stored.judged, world).await;
                 judges.entry(stored.judged.clone()).or_insert(judge).clone()
             };
-            alerts.push(Alert::of(stored, judge));
+            alerts.push(Alert::new(stored, judge));
         }
         Ok(alerts)
     }
@@ -62,7 +62,7 @@ impl Alerts {
     /// Adds the present state of the judge to a stored alert.
     pub(crate) async fn describe(&self, stored: StoredAlert, world: &World) -> Alert {
         let judge = self.judge(&stored.judged, world).await;
-        Alert::of(stored, judge)
+        Alert::new(stored, judge)
     }
 
     /// Returns the state of the judge for a kind of check. Returns `None` if `check` is empty: no judge was asked. A
@@ -160,7 +160,7 @@ pub(crate) enum AlertJudge {
 }
 
 impl Alert {
-    fn of(stored: StoredAlert, judge: Option<AlertJudge>) -> Self {
+    fn new(stored: StoredAlert, judge: Option<AlertJudge>) -> Self {
         let StoredAlert { id, agent, assertion, set, version, .. } = stored;
         let StoredAlert { since, from, to, latest, evidence, ended, end_reason, .. } = stored;
         Self {

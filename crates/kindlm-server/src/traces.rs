@@ -105,10 +105,10 @@ fn checked(id: &str, text: String) -> Result<String, String> {
 
 /// Returns the function that reads the parts of a trace.
 pub(crate) fn reader(prices: Arc<TracePrices>) -> ReadTrace {
-    Arc::new(move |parts| read(parts, &prices))
+    Arc::new(move |parts| read_parts(parts, &prices))
 }
 
-fn read(parts: &TraceParts, prices: &TracePrices) -> TraceReading {
+fn read_parts(parts: &TraceParts, prices: &TracePrices) -> TraceReading {
     let TraceParts { earlier, part, lost } = parts;
     let mut received = Received::default();
     let mut rejected = Vec::new();

@@ -45,7 +45,7 @@ impl Fields {
     }
 
     /// Returns the fields for the content of a set.
-    pub(super) fn of(content: &Map<String, Value>) -> Self {
+    pub(super) fn from_content(content: &Map<String, Value>) -> Self {
         let mut rest = content.clone();
         let sentences: Option<Vec<&str>> =
             content.get("assertions").and_then(Value::as_array).and_then(|all| {
@@ -162,11 +162,11 @@ mod tests {
             ("", "expect:\n  output:\n    contains:\n    - x\nthreshold: 0.5\n"),
         ] {
             let before = fields(rules, yaml);
-            assert_eq!(Fields::of(&before.checks().unwrap()), before);
+            assert_eq!(Fields::from_content(&before.checks().unwrap()), before);
         }
         // A rule that a sentence cannot express stays in the YAML.
         let detailed = json!({"assertions": [{"id": "tone", "criteria": ["Is it polite?"]}]});
-        let shown = Fields::of(detailed.as_object().unwrap());
+        let shown = Fields::from_content(detailed.as_object().unwrap());
         assert!(shown.rules.is_empty() && shown.yaml.contains("id: tone"), "{shown:?}");
         assert_eq!(Value::Object(shown.checks().unwrap()), detailed);
     }

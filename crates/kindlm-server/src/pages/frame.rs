@@ -45,7 +45,7 @@ pub(super) struct Look {
 
 impl Look {
     /// Returns the look of a status or an outcome by its name in JSON.
-    pub(super) fn of(name: &str) -> Self {
+    pub(super) fn from_name(name: &str) -> Self {
         let (tone, mark, word) = match name {
             "passed" => ("good", "✓", "passed"),
             "held" => ("good", "✓", "held"),

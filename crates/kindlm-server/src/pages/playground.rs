@@ -112,7 +112,7 @@ impl Card {
 /// Returns the look of a status or an outcome by its name in JSON.
 pub(super) fn look(status: &impl serde::Serialize) -> Look {
     let name = serde_json::to_value(status).unwrap_or_default();
-    Look::of(name.as_str().unwrap_or_default())
+    Look::from_name(name.as_str().unwrap_or_default())
 }
 
 #[derive(Deserialize)]
@@ -139,7 +139,7 @@ async fn show(
     if let Some(set) = query.set {
         caller.require(Scope::Read)?;
         let found = records::find(&app, &set.into()).await?;
-        shown.fields = Fields::of(&found.content);
+        shown.fields = Fields::from_content(&found.content);
         shown.set = found.name;
     }
     Ok(ok(&shown))

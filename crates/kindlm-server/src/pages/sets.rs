@@ -221,7 +221,7 @@ async fn set_page(
         is_newest: versions.first().is_some_and(|it| it.is_shown),
         base,
         versions,
-        fields: Fields::of(&set.content),
+        fields: Fields::from_content(&set.content),
         agent: String::new(),
         tried: None,
         set,
@@ -288,7 +288,7 @@ async fn try_sample(app: &App, set: &str, sample: &Sample) -> TriedRow {
         }
         Err(why) => {
             why.problem.report_cause(app.runs.world());
-            (Look::of("errored"), why.problem.detail)
+            (Look::from_name("errored"), why.problem.detail)
         }
     };
     TriedRow { id: sample.id.clone(), look, failed, output }

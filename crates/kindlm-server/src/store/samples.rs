@@ -192,7 +192,7 @@ impl Store {
                 samplings.insert(agent, sampling(&mut transaction, agent).await?);
             }
             let choice = samplings.get(agent.as_str()).and_then(Option::as_ref);
-            let choice = Choice::of(choice, &id, sample);
+            let choice = Choice::new(choice, &id, sample);
             if insert(&mut transaction, sample, &id, choice).await? {
                 result.stored += 1;
                 new_jobs.extend(choice.is_evaluated.then(|| NewJob::first(&id, 0)));
@@ -427,7 +427,7 @@ pub(super) struct Choice {
 
 impl Choice {
     /// Decides whether a sample is evaluated. Without `sampling`, the agent has no set, and no sample is evaluated.
-    pub(super) fn of(sampling: Option<&Sampling>, id: &str, sample: &NewSample) -> Self {
+    pub(super) fn new(sampling: Option<&Sampling>, id: &str, sample: &NewSample) -> Self {
         let share = sampling.map_or(Share::NONE, |it| it.choose(id, &sample.version, &sample.body));
         let is_evaluated = sampling.is_some() && (sample.has_error || share != Share::NONE);
         Self { share, is_evaluated }

@@ -370,7 +370,7 @@ async fn choice(
     sample: &NewSample,
 ) -> Result<Choice, StoreError> {
     let sampling = sampling(transaction, &sample.agent).await?;
-    Ok(Choice::of(sampling.as_ref(), id, sample))
+    Ok(Choice::new(sampling.as_ref(), id, sample))
 }
 
 /// Replaces the sample of a trace, and returns the agent and version that the sample had before.

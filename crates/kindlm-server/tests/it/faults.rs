@@ -85,7 +85,7 @@ fn begin(server: &Server, batch: usize) -> TcpStream {
 
 /// Waits until a batch is acknowledged as new. A repeated request gets the first response.
 fn acknowledged(stream: TcpStream) {
-    let reply = Reply::read(stream).unwrap();
+    let reply = Reply::from_stream(stream).unwrap();
     assert_eq!(reply.status, 200, "{}", reply.body);
     let stored = reply.json();
     assert_eq!([&stored["stored"], &stored["duplicates"]], [BATCH, 0], "{stored}");

@@ -28,7 +28,7 @@ impl Reply {
     }
 
     /// Waits for the response on a connection. Returns `None` if the connection ended without a response.
-    pub(crate) fn read(stream: TcpStream) -> Option<Self> {
+    pub(crate) fn from_stream(stream: TcpStream) -> Option<Self> {
         received(stream).map(Self::new)
     }
 
