@@ -267,7 +267,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
 mod tests {
     use super::*;
 
-    fn of(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+    fn find_circles(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let folder = tempfile::tempdir().unwrap();
         let mut paths = Vec::new();
         for (name, text) in files {
@@ -290,7 +290,11 @@ mod tests {
             "pub struct B;\nfn f() { let _ = vec![crate::a::A]; }",
             "pub struct B;\nfn f() { assert!(matches!(B, _) && size_of::<B>() == g(crate::a::A)); }",
         ] {
-            assert_eq!(of(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b)]), [["a", "b"]], "{b}");
+            assert_eq!(
+                find_circles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b)]),
+                [["a", "b"]],
+                "{b}"
+            );
         }
     }
 
@@ -300,15 +304,15 @@ mod tests {
         let a = ("a.rs", "pub struct A;");
         let b = ("b/mod.rs", "mod c;\npub use c::B;");
         let c = ("b/c.rs", "use crate::A;\npub struct B(A);");
-        assert!(of(&[lib, a, b, c]).is_empty());
+        assert!(find_circles(&[lib, a, b, c]).is_empty());
         let a = ("a.rs", "use crate::B;\npub struct A(B);");
-        assert_eq!(of(&[lib, a, b, c]), [["a", "b::c"]]);
+        assert_eq!(find_circles(&[lib, a, b, c]), [["a", "b::c"]]);
     }
 
     #[test]
     fn tests_of_a_file_do_not_count() {
         let a = ("a.rs", "use crate::b::B;\npub struct A;");
         let b = ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests { use crate::a::A; }");
-        assert!(of(&[("lib.rs", "mod a; mod b;"), a, b]).is_empty());
+        assert!(find_circles(&[("lib.rs", "mod a; mod b;"), a, b]).is_empty());
     }
 }

@@ -56,7 +56,7 @@ fn template(kind: Kind) -> Template {
 /// Returns a line for each file that was made or changed, and the next step.
 pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     let (file, id) = place(root, kind, name)?;
-    let names = Names::of(id, kind)?;
+    let names = Names::new(id, kind)?;
     let folder = file.parent().context("a file has a folder")?.join(&names.module);
     if folder.exists() {
         bail!("{} exists already", folder.display());
@@ -117,7 +117,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(id: &str, kind: Kind) -> Result<Self> {
+    fn new(id: &str, kind: Kind) -> Result<Self> {
         let camel = kind == Kind::Gate;
         let allowed = |c: char| {
             c.is_ascii_lowercase()
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn names_have_a_form_for_modules_types_and_codes() {
-        let names = Names::of("word-count", Kind::Assertion).unwrap();
+        let names = Names::new("word-count", Kind::Assertion).unwrap();
         assert_eq!((names.module.as_str(), names.type_name.as_str()), ("word_count", "WordCount"));
         assert_eq!(names.code, "WORD_COUNT");
-        let names = Names::of("tokensMax", Kind::Gate).unwrap();
+        let names = Names::new("tokensMax", Kind::Gate).unwrap();
         assert_eq!((names.module.as_str(), names.type_name.as_str()), ("tokens_max", "TokensMax"));
     }
 
@@ -222,7 +222,7 @@ mod tests {
     fn fills_every_placeholder_and_the_version() {
         let version = format!("since: \"{}\",", env!("CARGO_PKG_VERSION"));
         for kind in Kind::ALL {
-            let names = Names::of("words", kind).unwrap();
+            let names = Names::new("words", kind).unwrap();
             let Template { code, page, extra } = template(kind);
             let code = names.fill(code);
             assert!(code.contains(&version), "{kind:?}: {code}");
@@ -245,7 +245,7 @@ mod tests {
             ("", Kind::Assertion),
             ("tokens-max", Kind::Gate),
         ] {
-            assert!(Names::of(name, kind).is_err(), "{name}");
+            assert!(Names::new(name, kind).is_err(), "{name}");
         }
     }
 
