@@ -37,18 +37,18 @@ impl Deciding {
     /// use kindlm_providers::Deciding;
     /// use serde_json::json;
     ///
-    /// let of = |name, config| Deciding::of(name, &config);
+    /// let deciding = |name, config| Deciding::from_config(name, &config);
     /// assert_eq!(
-    ///     of("openai", json!({"apiKeyEnv": "KEY", "baseUrl": "https://here"})),
-    ///     of("openai", json!({"apiKeyEnv": "OTHER"})),
+    ///     deciding("openai", json!({"apiKeyEnv": "KEY", "baseUrl": "https://here"})),
+    ///     deciding("openai", json!({"apiKeyEnv": "OTHER"})),
     /// );
-    /// let here = of("http", json!({"url": "https://here"}));
-    /// assert_eq!(of("http", json!({"url": "https://here", "apiKeyEnv": "KEY", "rpm": 60})), here);
-    /// assert_eq!(of("http", json!({"url": "https://here", "evidence": {"complete": ["actions"]}})), here);
-    /// assert_eq!(of("http", json!({"url": "https://here", "apiKeyCommand": "print-key"})), here);
-    /// assert_ne!(of("http", json!({"url": "https://there"})), here);
+    /// let here = deciding("http", json!({"url": "https://here"}));
+    /// assert_eq!(deciding("http", json!({"url": "https://here", "apiKeyEnv": "KEY", "rpm": 60})), here);
+    /// assert_eq!(deciding("http", json!({"url": "https://here", "evidence": {"complete": ["actions"]}})), here);
+    /// assert_eq!(deciding("http", json!({"url": "https://here", "apiKeyCommand": "print-key"})), here);
+    /// assert_ne!(deciding("http", json!({"url": "https://there"})), here);
     /// ```
-    pub fn of(name: &str, config: &Value) -> Self {
+    pub fn from_config(name: &str, config: &Value) -> Self {
         let Some((registration, own)) = configured(&built_in(), name, config) else {
             return Self::Settings(without_free(config));
         };

@@ -68,7 +68,7 @@ fn codec(server: &Server, config: &Value) -> Result<Box<dyn Codec>, Vec<Problem>
         let problem = Problem::key("", format!("`{}` needs `{key}`", server.name));
         return Err(vec![problem.with_help(format!("add it, such as `{}`", server.needs))]);
     }
-    Ok(Box::new(OpenAi::new(settings::read(config)?, server.base_url)?))
+    Ok(Box::new(OpenAi::new(settings::parse_config(config)?, server.base_url)?))
 }
 
 /// Makes the table of servers, each with its registration.

@@ -64,7 +64,7 @@ impl ResponseSource {
             if self.mode == Mode::Live {
                 break;
             }
-            let mut settings = match Deciding::of(name, config) {
+            let mut settings = match Deciding::from_config(name, config) {
                 Deciding::Settings(own) => own,
                 Deciding::Setup(own) | Deciding::Prepared(own) => {
                     responses = responses.with_setup(name, &Value::Object(own).to_string());
@@ -100,7 +100,8 @@ impl ResponseSource {
 ///
 /// API keys are left out, because they do not change an answer.
 pub(crate) fn decided_by(name: &str, config: &Value, programs: &Programs<'_>) -> Option<Value> {
-    let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::of(name, config) else {
+    let (Deciding::Setup(own) | Deciding::Settings(own)) = Deciding::from_config(name, config)
+    else {
         return None;
     };
     let files = programs.named_in(config);

@@ -22,7 +22,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     },
     schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| {
-        let config: Config = settings::read(config)?;
+        let config: Config = settings::parse_config(config)?;
         let Config { api_key_env: key, base_url, headers, body, hosted_tools, .. } = config;
         let (stream, prompt_cache) = (config.stream, config.prompt_cache);
         let options = Options { key, base_url, headers, body, hosted_tools, stream, prompt_cache };

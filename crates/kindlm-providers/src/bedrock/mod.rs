@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(Bedrock::new(settings::read(config)?)?))),
+    kind: Kind::Http(|config| Ok(Box::new(Bedrock::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of Amazon Bedrock.
@@ -162,7 +162,7 @@ impl Codec for Bedrock {
         let answer = reader.object(response)?;
         let message = reader.message_part(&answer["output"]["message"], response)?;
         let (mut text, mut tool_calls) =
-            reader.read(blocks(&message["content"], part::calls_before(prompt)), response)?;
+            reader.read_part(blocks(&message["content"], part::calls_before(prompt)), response)?;
         let mut finish_reason = finish(&answer["stopReason"]);
         if let Some(wanted) = answer_tool(prompt) {
             // The arguments of the answer tool are the structured answer, so its call does not count as a tool call.

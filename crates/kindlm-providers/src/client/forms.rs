@@ -16,7 +16,7 @@ pub(crate) struct Forms(Mutex<HashMap<String, StructuredOutput>>);
 
 impl Forms {
     /// Returns the form for a model: the fixed form, the learned form, or a schema.
-    pub(crate) fn of(&self, choice: FormChoice, model: &str) -> StructuredOutput {
+    pub(crate) fn for_model(&self, choice: FormChoice, model: &str) -> StructuredOutput {
         match choice {
             FormChoice::Fixed(form) => form,
             FormChoice::Automatic => {
@@ -45,7 +45,7 @@ pub(crate) trait InForm: Sized {
 
     /// Returns the reply in the shape of a schema answer. For the tool form, the arguments of the answer tool become
     /// the reply's text.
-    fn read(self, prompt: &Prompt, reply: Reply) -> Reply;
+    fn read_reply(self, prompt: &Prompt, reply: Reply) -> Reply;
 
     /// Returns the form to try next, if the error shows that the server does not support this form. Returns `None` for
     /// any other error, and for the last form.
@@ -69,7 +69,7 @@ impl InForm for StructuredOutput {
         Cow::Owned(prompt)
     }
 
-    fn read(self, prompt: &Prompt, mut reply: Reply) -> Reply {
+    fn read_reply(self, prompt: &Prompt, mut reply: Reply) -> Reply {
         let Some(format) = prompt.response_format.as_ref().filter(|_| self == Self::Tool) else {
             return reply;
         };

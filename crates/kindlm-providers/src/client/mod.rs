@@ -306,12 +306,12 @@ impl Client {
         let mut refused = 0;
         loop {
             let choice = provider.form(&prompt.model);
-            let form = provider.forms.of(choice, &prompt.model);
+            let form = provider.forms.for_model(choice, &prompt.model);
             let in_form = form.asked(prompt);
             let err = match self.ask(name, &provider.via, &in_form, timeout, queued).await {
                 Ok(reply) => {
                     let attempts = reply.attempts.saturating_add(refused);
-                    return Ok(form.read(prompt, Reply { attempts, ..reply }));
+                    return Ok(form.read_reply(prompt, Reply { attempts, ..reply }));
                 }
                 Err(err) => err,
             };
@@ -356,7 +356,7 @@ impl Client {
                 let called = self.transport.call(name, &request, timeout, queued, accept).await?;
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                 let script = crate::http::ScriptRead { name, source, prompt, timeout };
-                let reply = Box::pin(script.read(scripts, &called)).await?;
+                let reply = Box::pin(script.read_reply(scripts, &called)).await?;
                 // The request has ended, so its tokens are corrected afterwards.
                 queued.used_after_all(reply.usage.total_tokens);
                 return Ok(reply);

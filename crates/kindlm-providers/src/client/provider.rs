@@ -148,19 +148,19 @@ pub(super) fn open(
             return Err(vec![not_in_this_build(registration.meta.id)]);
         }
         Kind::Special(check) => match registration.meta.id {
-            "scripted" => Script::load(&Scripted::read(config)?, files).map(Via::Scripted),
-            "echo" => Echo::read(config).map(Via::Echo),
-            "script" => crate::script::Config::read(config).map(|it| Via::Script(Box::new(it))),
+            "scripted" => Script::load(&Scripted::from_value(config)?, files).map(Via::Scripted),
+            "echo" => Echo::from_value(config).map(Via::Echo),
+            "script" => {
+                crate::script::Config::from_value(config).map(|it| Via::Script(Box::new(it)))
+            }
             #[cfg(feature = "process")]
-            "command" => Command::read(config).map(Via::Command),
+            "command" => Command::from_value(config).map(Via::Command),
             #[cfg(feature = "mcp")]
-            "mcp" => {
-                crate::mcp::Config::read(config).map(|it| Via::Mcp(Box::new(McpClient::new(it))))
-            }
+            "mcp" => crate::mcp::Config::from_value(config)
+                .map(|it| Via::Mcp(Box::new(McpClient::new(it)))),
             #[cfg(feature = "websocket")]
-            "websocket" => {
-                crate::websocket::WebSocket::read(config).map(|it| Via::WebSocket(Box::new(it)))
-            }
+            "websocket" => crate::websocket::WebSocket::from_config(config)
+                .map(|it| Via::WebSocket(Box::new(it))),
             id => {
                 check(config)?;
                 return Err(vec![not_in_this_build(id)]);

@@ -30,7 +30,7 @@ pub static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+    kind: Kind::Special(|config| Config::from_value(config).map(|_| ())),
 };
 
 /// The program that answers.
@@ -65,7 +65,7 @@ pub enum Input {
 
 impl Config {
     /// Parses the configuration. Fails if its form is invalid or the command line is empty.
-    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+    pub fn from_value(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
         if read.command.trim().is_empty() {

@@ -50,7 +50,7 @@ impl Reader<'_> {
                 Err(_) => failure::of_status(self, response.status, &describe(response)),
             });
         }
-        self.read(value, response)
+        self.read_part(value, response)
     }
 
     /// Returns the error for an answer that may not come from the API of a model, with the beginning of the body.
@@ -95,11 +95,11 @@ impl Reader<'_> {
         if message["content"].is_null() && !is_cut && !others.into_iter().any(has_value) {
             return Err(self.malformed("the message of the model has no content", response));
         }
-        self.read(part::text(&message["content"]), response)
+        self.read_part(part::text(&message["content"]), response)
     }
 
     /// Returns the content of a part, or an error if the part is malformed.
-    pub(crate) fn read<T>(
+    pub(crate) fn read_part<T>(
         &self,
         part: Result<T, Malformed>,
         response: &HttpResponse,
@@ -116,7 +116,7 @@ impl Reader<'_> {
         made_up: &str,
         response: &HttpResponse,
     ) -> Result<Vec<ToolCall>, ProviderError> {
-        self.read(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
+        self.read_part(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
     }
 
     /// Reads an embedding from its vector and the tokens of its text, if they are reported. Fails unless the vector is

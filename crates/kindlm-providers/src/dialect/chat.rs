@@ -28,7 +28,7 @@ pub(crate) fn stop(prompt: &Prompt) -> Option<Value> {
 pub(crate) fn messages(prompt: &Prompt, forms: PartForms) -> Result<Vec<Value>, ProviderError> {
     // Texts and JSON values always serialize, so the fallback to `null` is never used.
     let value = |it: Line<'_>| serde_json::to_value(it).unwrap_or_default();
-    prompt.messages.iter().map(|it| Line::of(it, forms).map(value)).collect()
+    prompt.messages.iter().map(|it| Line::from_message(it, forms).map(value)).collect()
 }
 
 /// A message in the chat dialect.
@@ -67,7 +67,10 @@ struct Function<'a> {
 
 impl<'a> Line<'a> {
     /// Returns a message. Fails if the API does not accept a part of it.
-    pub(crate) fn of(message: &'a Message, forms: PartForms) -> Result<Self, ProviderError> {
+    pub(crate) fn from_message(
+        message: &'a Message,
+        forms: PartForms,
+    ) -> Result<Self, ProviderError> {
         let calls = message.tool_calls.iter().map(|call| RequestedCall {
             id: &call.id,
             kind: FUNCTION,
@@ -76,7 +79,7 @@ impl<'a> Line<'a> {
         let content = if message.parts.is_empty() {
             Content::Text(&message.content)
         } else {
-            Content::Parts(forms.of(message)?)
+            Content::Parts(forms.encode_parts(message)?)
         };
         Ok(Self {
             role: message.role.as_str(),

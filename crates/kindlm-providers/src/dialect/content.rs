@@ -30,7 +30,7 @@ impl PartForms {
     }
 
     /// Returns the parts of a message. Fails if the API does not accept one of them.
-    pub(crate) fn of(&self, message: &Message) -> Result<Vec<Value>, ProviderError> {
+    pub(crate) fn encode_parts(&self, message: &Message) -> Result<Vec<Value>, ProviderError> {
         let form = |part: &ContentPart| match part {
             ContentPart::Text(text) => Ok((self.text)(text)),
             ContentPart::Raw(raw) => Ok((self.raw)(raw.value())),

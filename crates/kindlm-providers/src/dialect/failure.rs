@@ -183,12 +183,12 @@ fn message(body: &Value) -> Option<String> {
         body.pointer("/errors/0/message"),
         Some(body),
     ];
-    found.into_iter().flatten().find_map(words).map(|text| text.chars().take(KEPT).collect())
+    found.into_iter().flatten().find_map(message_text).map(|text| text.chars().take(KEPT).collect())
 }
 
 /// Returns a message as text; `None` if it is empty or of another type. A message is a text, or a list of errors about
 /// fields (`[{loc, msg}]`).
-fn words(value: &Value) -> Option<String> {
+fn message_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
         Value::Array(list) => {

@@ -15,7 +15,7 @@ const KEY_VARIABLE: &str = "apiKeyEnv";
 
 /// Parses a configuration that has passed its schema, or returns the problem. For a key that a command prints,
 /// `apiKeyEnv` becomes [`KEY_COMMAND`], which only the transport resolves.
-pub(crate) fn read<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
+pub(crate) fn parse_config<T: DeserializeOwned>(config: &Value) -> Result<T, Vec<Problem>> {
     let mut config = config.clone();
     if let Some(settings) = config.as_object_mut()
         && let Some(command) = settings.shift_remove(KEY_COMMAND)

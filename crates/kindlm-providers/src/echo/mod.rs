@@ -19,7 +19,7 @@ pub static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+    kind: Kind::Special(|config| Config::from_value(config).map(|_| ())),
 };
 
 /// The settings of the echo.
@@ -37,7 +37,7 @@ pub struct Config {
 
 impl Config {
     /// Parses the configuration. Fails if its form is invalid.
-    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+    pub fn from_value(config: &Value) -> Result<Self, Vec<Problem>> {
         serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])
     }
@@ -51,8 +51,8 @@ impl Config {
             last.map(|it| it.content.clone()).unwrap_or_default()
         };
         let text = format!("{}{message}", self.prefix);
-        let input = prompt.messages.iter().map(|it| words(&it.content)).sum();
-        let output = words(&text);
+        let input = prompt.messages.iter().map(|it| count_words(&it.content)).sum();
+        let output = count_words(&text);
         Reply {
             usage: Usage::counted(Some(input), Some(output), None, None),
             model: prompt.model.clone(),
@@ -61,6 +61,6 @@ impl Config {
     }
 }
 
-fn words(text: &str) -> u64 {
+fn count_words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

@@ -20,7 +20,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     },
     schema: |it| it.reference::<Config>(),
     kind: Kind::Http(|config| {
-        let config: Config = settings::read(config)?;
+        let config: Config = settings::parse_config(config)?;
         Ok(Box::new(Gemini::new(Options {
             key: config.api_key_env,
             base_url: config.base_url,

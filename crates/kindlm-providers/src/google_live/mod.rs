@@ -26,7 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Socket(|config| Ok(Box::new(GoogleLive::new(settings::read(config)?)?))),
+    kind: Kind::Socket(|config| Ok(Box::new(GoogleLive::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of the Live API.
@@ -327,7 +327,7 @@ mod tests {
             (json!({"apiKeyEnv": "K", "setup": {"model": "m"}}), "/setup/model"),
             (json!({"apiKeyEnv": "K", "setup": {"a": {"api_key": "x"}}}), "/setup/a/api_key"),
         ] {
-            let problems = GoogleLive::new(settings::read(&config).unwrap()).unwrap_err();
+            let problems = GoogleLive::new(settings::parse_config(&config).unwrap()).unwrap_err();
             assert_eq!(problems[0].pointer, pointer, "{config}");
         }
     }

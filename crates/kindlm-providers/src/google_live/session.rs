@@ -114,7 +114,7 @@ impl<'c> Session<'c> {
         }
         let finish_reason = finish(content);
         let is_cut = finish_reason != FinishReason::Stop;
-        if self.said().is_empty() && (self.has_audio || self.calls.is_empty()) && !is_cut {
+        if self.answer_text().is_empty() && (self.has_audio || self.calls.is_empty()) && !is_cut {
             let why = if self.has_audio {
                 "the answer is audio without a transcript"
             } else {
@@ -172,13 +172,13 @@ impl<'c> Session<'c> {
     }
 
     /// Returns the text of the answer. The text of an audio answer is its transcript.
-    fn said(&self) -> &str {
+    fn answer_text(&self) -> &str {
         let (text, transcript) = (&self.text.text, &self.transcript.text);
         if transcript.is_empty() { text } else { transcript }
     }
 
     fn done(&mut self, finish_reason: FinishReason) -> Step {
-        let text = self.said().to_owned();
+        let text = self.answer_text().to_owned();
         let mut reply = Reply::text(text.as_str());
         if self.codec.output == Output::Object {
             let mut output = json!({

@@ -24,7 +24,7 @@ pub(crate) struct ScriptRead<'a> {
 
 impl ScriptRead<'_> {
     /// Runs the script on an answer, and returns the reply. Fails if the script fails or returns no valid reply.
-    pub(crate) async fn read(
+    pub(crate) async fn read_reply(
         &self,
         scripts: &Scripts,
         called: &Called<HttpResponse>,

@@ -57,7 +57,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(Http::new(&settings::read(config)?)?))),
+    kind: Kind::Http(|config| Ok(Box::new(Http::new(&settings::parse_config(config)?)?))),
 };
 
 /// The request to the API, and the paths into its answer.
@@ -227,7 +227,7 @@ enum Body {
 impl CallsPath {
     /// Returns the location of the tool calls. Returns `None` if `responsePath` is set without `toolCallsPath`: such an
     /// answer is not in OpenAI's format.
-    fn of(config: &Config, parse: impl FnOnce(&str) -> Path) -> Option<Self> {
+    fn from_config(config: &Config, parse: impl FnOnce(&str) -> Path) -> Option<Self> {
         let written = match (config.tool_calls_path.as_deref(), &config.response_path) {
             (Some(written), _) => written,
             (None, None) => "choices.0.message.tool_calls?",
@@ -302,7 +302,7 @@ impl Http {
         ];
         let text_path = config.response_path.as_deref().unwrap_or("choices.0.message.content");
         let text = path(Some(text_path), "", "/responsePath");
-        let tool_calls = CallsPath::of(config, |written| path(Some(written), "", "/toolCallsPath"));
+        let tool_calls = CallsPath::from_config(config, |it| path(Some(it), "", "/toolCallsPath"));
         let model = path(config.model_id_path.as_deref(), "model", "/modelIdPath");
         let embedding = config.embedding_path.as_deref();
         let embedding = embedding.map(|it| path(Some(it), "", "/embeddingPath"));
@@ -488,9 +488,9 @@ impl Codec for Http {
         let (mut tool_calls, mut results) = (Vec::new(), Vec::new());
         if let Some(path) = &self.tool_calls {
             let reader = self.reader();
-            let written = reader.read(path.find(&answer), response)?;
-            tool_calls = reader.read(part::tool_calls(prompt, &written, "call_"), response)?;
-            results = reader.read(calls::results(&mut tool_calls, &written), response)?;
+            let written = reader.read_part(path.find(&answer), response)?;
+            tool_calls = reader.read_part(part::tool_calls(prompt, &written, "call_"), response)?;
+            results = reader.read_part(calls::results(&mut tool_calls, &written), response)?;
         }
         let found = self.text.first(&answer);
         let text = match found {

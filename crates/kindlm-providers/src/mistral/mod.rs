@@ -26,7 +26,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(Mistral::new(settings::read(config)?)?))),
+    kind: Kind::Http(|config| Ok(Box::new(Mistral::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of the Mistral API.

@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(Ollama::new(settings::read(config)?)?))),
+    kind: Kind::Http(|config| Ok(Box::new(Ollama::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of an Ollama server.
@@ -147,7 +147,7 @@ fn message(message: &Message) -> Result<Value, ProviderError> {
     let mut out = chat::role_and_content(message);
     if message.parts.iter().any(|it| matches!(it, ContentPart::Raw(_))) {
         let forms = PartForms::chat("ollama", beside_raw);
-        out.insert("content".to_owned(), forms.of(message)?.into());
+        out.insert("content".to_owned(), forms.encode_parts(message)?.into());
     } else if !message.parts.is_empty() {
         let (mut texts, mut images) = (Vec::new(), Vec::new());
         for part in &message.parts {

@@ -15,7 +15,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(OpenAi::new(settings::read(config)?, BASE)?))),
+    kind: Kind::Http(|config| Ok(Box::new(OpenAi::new(settings::parse_config(config)?, BASE)?))),
 };
 
 const BASE: &str = "https://api.openai.com/v1";

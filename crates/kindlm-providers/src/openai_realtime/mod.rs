@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Socket(|config| Ok(Box::new(Realtime::new(settings::read(config)?)?))),
+    kind: Kind::Socket(|config| Ok(Box::new(Realtime::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of the Realtime API.
@@ -272,7 +272,7 @@ fn add_items(message: &Message, items: &mut Vec<Value>) -> Result<(), ProviderEr
     if !message.content.is_empty() || message.tool_calls.is_empty() {
         let content = match message.parts.as_slice() {
             [] => vec![(forms.text)(&message.content)],
-            _ => forms.of(message)?,
+            _ => forms.encode_parts(message)?,
         };
         items.push(json!({"type": "message", "role": message.role.as_str(), "content": content}));
     }
@@ -343,7 +343,7 @@ mod tests {
             (json!({"apiKeyEnv": "K", "response": {"input": []}}), "/response/input"),
             (json!({"apiKeyEnv": "K", "session": {"a": {"api_key": "x"}}}), "/session/a/api_key"),
         ] {
-            let problems = Realtime::new(settings::read(&config).unwrap()).unwrap_err();
+            let problems = Realtime::new(settings::parse_config(&config).unwrap()).unwrap_err();
             assert_eq!(problems[0].pointer, pointer, "{config}");
         }
     }

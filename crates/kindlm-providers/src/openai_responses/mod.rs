@@ -36,7 +36,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(Responses::new(settings::read(config)?)?))),
+    kind: Kind::Http(|config| Ok(Box::new(Responses::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of the Responses API.
@@ -163,8 +163,9 @@ impl Responses {
         let reader = self.reader();
         let answer = reader.object(response)?;
         let items = reader.message_part(&answer["output"], response)?;
-        let found = reader.read(Found::of(items, part::calls_before(prompt)), response)?;
-        let finish_reason = reader.read(finish(&answer, &found), response)?;
+        let found =
+            reader.read_part(Found::from_items(items, part::calls_before(prompt)), response)?;
+        let finish_reason = reader.read_part(finish(&answer, &found), response)?;
         let is_cut = matches!(finish_reason, FinishReason::Length | FinishReason::ContentFilter);
         if !found.has_message && found.calls.is_empty() && !is_cut {
             return Err(reader.malformed("the answer has no message of the model", response));
@@ -266,8 +267,8 @@ fn input(messages: &[Message]) -> Result<Value, ProviderError> {
         if !message.content.is_empty() || message.tool_calls.is_empty() {
             let content = match message.parts.as_slice() {
                 [] => json!(message.content),
-                _ if message.role == Role::Assistant => ANSWERED.of(message)?.into(),
-                _ => FORMS.of(message)?.into(),
+                _ if message.role == Role::Assistant => ANSWERED.encode_parts(message)?.into(),
+                _ => FORMS.encode_parts(message)?.into(),
             };
             items.push(json!({"role": message.role.as_str(), "content": content}));
         }
@@ -325,7 +326,7 @@ struct Found {
 
 impl Found {
     /// Reads the items of an answer. Fails for a malformed item, and for an item of an unsupported type.
-    fn of(items: &Value, before: usize) -> Result<Self, Malformed> {
+    fn from_items(items: &Value, before: usize) -> Result<Self, Malformed> {
         let Value::Array(items) = items else {
             return Err(Malformed::not_a("a list", "`output`", items));
         };

@@ -44,7 +44,7 @@ pub(crate) async fn ask(
     let started = Instant::now();
     let answer = scripts.runner.run(&question).await.map_err(|err| error(&err, config))?;
     let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let reply = reply::of(&config.file, prompt, &answer)
+    let reply = reply::reply_of(&config.file, prompt, &answer)
         .map_err(|message| ProviderError::new(ProviderErrorKind::Command, "script", message))?;
     Ok(Reply { latency_ms, ..reply })
 }

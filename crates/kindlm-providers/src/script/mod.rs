@@ -17,7 +17,7 @@ pub(crate) use ask::ask;
 #[cfg(feature = "websocket")]
 pub(crate) use reply::is_true;
 #[cfg(feature = "http")]
-pub(crate) use reply::of as reply_of;
+pub(crate) use reply::reply_of;
 
 use crate::{Kind, Meta, Registration};
 
@@ -32,7 +32,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+    kind: Kind::Special(|config| Config::from_value(config).map(|_| ())),
 };
 
 /// The program that answers.
@@ -72,7 +72,7 @@ const JAVASCRIPT: [&str; 6] = ["js", "mjs", "cjs", "ts", "mts", "cts"];
 
 impl Config {
     /// Parses the configuration. Fails if its form is invalid, or the file has an unsupported extension.
-    pub(crate) fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn from_value(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
         let ending = read.ending();
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn unsupported_file_extensions_are_problems() {
-        let read = Config::read(&json!({"file": "p.exe"}));
+        let read = Config::from_value(&json!({"file": "p.exe"}));
         assert_eq!(read.unwrap_err()[0].pointer, "/file");
         for file in ["p.js", "p.mts", "p.py", "p.rb"] {
-            assert!(Config::read(&json!({"file": file})).is_ok(), "{file}");
+            assert!(Config::from_value(&json!({"file": file})).is_ok(), "{file}");
         }
     }
 

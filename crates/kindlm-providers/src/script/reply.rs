@@ -21,7 +21,11 @@ const KNOWN: [&str; 9] = [
 
 /// Converts the answer of a program to a reply. Fails with the reason if this is impossible. `file` names the program
 /// in error messages.
-pub(crate) fn of(file: &str, prompt: &Prompt, answer: &ScriptAnswer) -> Result<Reply, String> {
+pub(crate) fn reply_of(
+    file: &str,
+    prompt: &Prompt,
+    answer: &ScriptAnswer,
+) -> Result<Reply, String> {
     let value = match &answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value.clone(),
         ScriptOutcome::Returned(ScriptValue::Number(number)) => json!(number),
@@ -107,7 +111,7 @@ mod tests {
         let prompt = serde_json::from_value(json!({"model": "p.js", "messages": []})).unwrap();
         let outcome = ScriptOutcome::Returned(value.into());
         let answer = ScriptAnswer::new(outcome);
-        of("p.js", &prompt, &answer)
+        reply_of("p.js", &prompt, &answer)
     }
 
     #[test]

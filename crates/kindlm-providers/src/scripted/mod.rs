@@ -25,7 +25,7 @@ pub static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Special(|config| Config::read(config).map(|_| ())),
+    kind: Kind::Special(|config| Config::from_value(config).map(|_| ())),
 };
 
 /// The scripted replies: a file, or a list.
@@ -43,7 +43,7 @@ pub struct Config {
 
 impl Config {
     /// Parses the configuration, or returns all its problems.
-    pub fn read(config: &Value) -> Result<Self, Vec<Problem>> {
+    pub fn from_value(config: &Value) -> Result<Self, Vec<Problem>> {
         let read: Self = serde_json::from_value(config.clone())
             .map_err(|err| vec![Problem::new("", err.to_string())])?;
         let problems = match (&read.file, &read.replies) {

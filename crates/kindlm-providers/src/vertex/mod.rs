@@ -30,7 +30,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Http(|config| Ok(Box::new(Vertex::new(settings::read(config)?)?))),
+    kind: Kind::Http(|config| Ok(Box::new(Vertex::new(settings::parse_config(config)?)?))),
 };
 
 /// The settings of Vertex AI.
@@ -94,7 +94,7 @@ enum Dialect {
 
 impl Dialect {
     /// Returns the dialect of a model. Open models have the name of their vendor before a slash.
-    fn of(model: &str) -> Self {
+    fn for_model(model: &str) -> Self {
         let folder = model.split_once('/').map(|(it, _)| it);
         match folder {
             _ if model.starts_with("claude") => Self::Anthropic,
@@ -155,7 +155,7 @@ impl Vertex {
     }
 
     fn codec(&self, model: &str) -> &dyn Codec {
-        match Dialect::of(model) {
+        match Dialect::for_model(model) {
             Dialect::Gemini => &self.gemini,
             Dialect::Anthropic => &self.anthropic,
             Dialect::OpenAi => &self.openai,
@@ -184,7 +184,7 @@ impl Codec for Vertex {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        let dialect = Dialect::of(&prompt.model);
+        let dialect = Dialect::for_model(&prompt.model);
         if let Some(name) = self.only_gemini.first().filter(|_| dialect != Dialect::Gemini) {
             let model = &prompt.model;
             let message =
@@ -244,14 +244,14 @@ mod tests {
             ("claude-sonnet-4-5@20250929", Dialect::Anthropic),
             ("meta/llama-3.3-70b-instruct-maas", Dialect::OpenAi),
         ] {
-            assert_eq!(Dialect::of(model), expected, "{model}");
+            assert_eq!(Dialect::for_model(model), expected, "{model}");
         }
     }
 
     #[test]
     fn open_models_may_use_other_forms_than_a_schema() {
         let config = json!({"apiKeyEnv": "KEY", "project": "p"});
-        let vertex = Vertex::new(settings::read(&config).unwrap()).unwrap();
+        let vertex = Vertex::new(settings::parse_config(&config).unwrap()).unwrap();
         let schema = FormChoice::Fixed(crate::StructuredOutput::Schema);
         for (model, expected) in [
             ("gemini-2.5-flash", schema),

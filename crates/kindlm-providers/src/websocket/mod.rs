@@ -31,7 +31,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         docs: include_str!("docs.md"),
     },
     schema: |it| it.reference::<Config>(),
-    kind: Kind::Special(|config| WebSocket::read(config).map(|_| ())),
+    kind: Kind::Special(|config| WebSocket::from_config(config).map(|_| ())),
 };
 
 /// The message to the server, and the scripts that read its messages.
@@ -88,8 +88,8 @@ pub(crate) enum Script {
 
 impl WebSocket {
     /// Parses a configuration, or returns all its problems.
-    pub(crate) fn read(config: &Value) -> Result<Self, Vec<Problem>> {
-        let config: Config = settings::read(config)?;
+    pub(crate) fn from_config(config: &Value) -> Result<Self, Vec<Problem>> {
+        let config: Config = settings::parse_config(config)?;
         let mut problems = Vec::new();
         if !config.url.starts_with("{{") {
             problems.extend(check_url(&config.url));
@@ -207,7 +207,7 @@ mod tests {
             ("https://a.example", false),
             ("ws://user:pass@a.example", false),
         ] {
-            let read = WebSocket::read(&json!({"url": url, "message": "a"}));
+            let read = WebSocket::from_config(&json!({"url": url, "message": "a"}));
             assert_eq!(read.is_ok(), expected, "{url}");
         }
     }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn an_answer_has_one_reader() {
         let both = json!({"url": "ws://a", "message": "a", "transformResponse": "data", "streamResponse": "x"});
-        assert_eq!(WebSocket::read(&both).unwrap_err()[0].pointer, "/streamResponse");
+        assert_eq!(WebSocket::from_config(&both).unwrap_err()[0].pointer, "/streamResponse");
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
             "url": "wss://a.example/{{lang}}", "message": "{\"q\": {{prompt | dump}}, \"k\": \"{{env.KEY}}\"}",
             "headers": {"Authorization": "env:TOKEN"},
         });
-        let read = WebSocket::read(&config).unwrap();
+        let read = WebSocket::from_config(&config).unwrap();
         let prompt = json!({
             "model": "m", "messages": [{"role": "user", "content": "say \"hi\""}], "vars": {"lang": "de"},
         });

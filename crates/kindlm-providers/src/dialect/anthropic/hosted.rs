@@ -53,7 +53,7 @@ pub(super) fn betas(tools: &[Map<String, Value>]) -> Option<String> {
 
 /// Reads a block about a tool that Anthropic ran: a call, or the result of an earlier call. Returns false for other
 /// blocks. Fails for a call without a name.
-pub(super) fn read(block: &Value, calls: &mut Vec<ToolCall>) -> Result<bool, Malformed> {
+pub(super) fn read_block(block: &Value, calls: &mut Vec<ToolCall>) -> Result<bool, Malformed> {
     let kind = block["type"].as_str().unwrap_or_default();
     if matches!(kind, "server_tool_use" | "mcp_tool_use") {
         let call = part::called(block, "input", &block["id"], kind)?;

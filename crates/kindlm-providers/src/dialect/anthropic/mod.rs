@@ -95,8 +95,8 @@ impl Anthropic {
         let reader = self.reader();
         let answer = reader.object(response)?;
         let content = reader.message_part(&answer["content"], response)?;
-        let (mut text, mut tool_calls) =
-            reader.read(blocks(content, part::calls_before(prompt), &self.hosted), response)?;
+        let (mut text, mut tool_calls) = reader
+            .read_part(blocks(content, part::calls_before(prompt), &self.hosted), response)?;
         let mut finish_reason = finish(&answer["stop_reason"]);
         if let Some(wanted) = answer_tool(prompt) {
             // The arguments of the answer tool are the structured answer, so its call does not count as a tool call.
@@ -286,7 +286,7 @@ fn turn(message: &Message) -> Result<Value, ProviderError> {
     let parts = match message.parts.as_slice() {
         [] if message.content.is_empty() => Vec::new(),
         [] => vec![json!({"type": "text", "text": message.content})],
-        _ => FORMS.of(message)?,
+        _ => FORMS.encode_parts(message)?,
     };
     let calls = message.tool_calls.iter().map(|call| {
         json!({"type": "tool_use", "id": call.id, "name": call.name, "input": chat::arguments_object(call)})
@@ -354,7 +354,7 @@ fn blocks(
                 calls.push(part::called(block, "input", &block["id"], &made_up)?);
             }
             Some(kind) if part::is_silent(kind) => {}
-            Some(_) if !hosted.is_empty() && hosted::read(block, &mut calls)? => {}
+            Some(_) if !hosted.is_empty() && hosted::read_block(block, &mut calls)? => {}
             Some(kind) => return Err(Malformed::unsupported_part(kind)),
             None if block.is_object() => {
                 return Err(Malformed::not_a("a text", "the `type` of a block", &block["type"]));

@@ -106,7 +106,7 @@ impl Codec for Gemini {
         let answer = self.reader().object(response)?;
         let candidate = &answer["candidates"][0];
         let parts = parts(&candidate["content"], prompt);
-        let (text, tool_calls, image) = self.reader().read(parts, response)?;
+        let (text, tool_calls, image) = self.reader().read_part(parts, response)?;
         let image = image.and_then(|it| Media::of_data_url(MediaKind::Image, &it));
         let blocked = non_empty(&answer["promptFeedback"]["blockReason"]);
         if blocked.is_none() {
@@ -236,7 +236,7 @@ fn turn(message: &Message, thinks: bool) -> Result<Value, ProviderError> {
     let texts = match message.parts.as_slice() {
         [] if has_text => vec![json!({"text": message.content})],
         [] => Vec::new(),
-        _ => FORMS.of(message)?,
+        _ => FORMS.encode_parts(message)?,
     };
     let calls = message.tool_calls.iter().enumerate().map(|(index, call)| {
         let mut part =

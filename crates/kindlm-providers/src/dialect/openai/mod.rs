@@ -124,7 +124,7 @@ impl OpenAi {
         prompt: &Prompt,
         response: &HttpResponse,
     ) -> Result<Reply, ProviderError> {
-        let answer = self.read(response)?;
+        let answer = self.read_answer(response)?;
         let choice = self.reader().message_part(&answer["choices"][0], response)?;
         let message = &choice["message"];
         let refusal = chat::refusal(message);
@@ -135,7 +135,7 @@ impl OpenAi {
         let is_alone = tool_calls.is_empty();
         if let Some(function) = function {
             let calls = part::tool_calls(prompt, &json!([function]), "call_");
-            let mut calls = self.reader().read(calls, response)?;
+            let mut calls = self.reader().read_part(calls, response)?;
             calls.retain(|call| {
                 !tool_calls.iter().any(|it| it.name == call.name && it.arguments == call.arguments)
             });
@@ -161,7 +161,7 @@ impl OpenAi {
         Reader { provider: "openai", key: self.key.as_deref(), rule }
     }
 
-    fn read(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
+    fn read_answer(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         self.reader().object(response).map_err(|mut err| {
             if err.status == Some(404) && self.address.is_bare() {
                 let (message, base) = (err.message, self.address.base());
@@ -184,7 +184,7 @@ impl Codec for OpenAi {
     }
 
     fn encode(&self, prompt: &Prompt) -> Result<HttpRequest, ProviderError> {
-        let chat = Chat::of(prompt, self.logprobs, self.stream)?;
+        let chat = Chat::from_prompt(prompt, self.logprobs, self.stream)?;
         // Without additional keys, the request is serialized directly, which saves building a JSON tree.
         // perf: process, 11 % fewer instructions for an execution, together with prepared addresses and headers
         let text = if self.body.is_empty() {
@@ -227,7 +227,7 @@ impl Codec for OpenAi {
     }
 
     fn decode_embedding(&self, response: &HttpResponse) -> Result<Embedding, ProviderError> {
-        let answer = self.read(response)?;
+        let answer = self.read_answer(response)?;
         let tokens = &answer["usage"]["prompt_tokens"];
         self.reader().embedding(&answer["data"][0]["embedding"], tokens, response)
     }
@@ -299,12 +299,16 @@ struct Chat<'a> {
 }
 
 impl<'a> Chat<'a> {
-    fn of(prompt: &'a Prompt, logprobs: bool, stream: bool) -> Result<Self, ProviderError> {
+    fn from_prompt(
+        prompt: &'a Prompt,
+        logprobs: bool,
+        stream: bool,
+    ) -> Result<Self, ProviderError> {
         let Params { temperature, max_tokens, top_p, seed, stop_sequences } = &prompt.params;
         // Reasoning models refuse `max_tokens`, and values of `temperature` and `top_p` other than the default.
         let reasons = reasons(&prompt.model);
         let forms = PartForms::chat("openai", content::openai);
-        let messages = prompt.messages.iter().map(|it| chat::Line::of(it, forms));
+        let messages = prompt.messages.iter().map(|it| chat::Line::from_message(it, forms));
         Ok(Self {
             model: &prompt.model,
             messages: messages.collect::<Result<_, _>>()?,

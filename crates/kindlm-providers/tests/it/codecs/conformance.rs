@@ -128,7 +128,8 @@ fn run(vector: &Value) -> Vec<String> {
             compare(&request.map_or_else(|err| json!(err.to_string()), |it| sent(&it)), expect)
         }
         "response" => {
-            let reply = codec.decode(&super::hi(), &response(200, body)).map(|it| read(&it));
+            let reply =
+                codec.decode(&super::hi(), &response(200, body)).map(|it| to_original_format(&it));
             compare(&reply.unwrap_or_else(|err| json!(err.to_string())), expect)
         }
         "error" => {
@@ -173,7 +174,7 @@ fn sent(request: &HttpRequest) -> Value {
 }
 
 /// Returns a reply in the original's format.
-fn read(reply: &kindlm_types::Reply) -> Value {
+fn to_original_format(reply: &kindlm_types::Reply) -> Value {
     let finish = match reply.finish_reason {
         FinishReason::Stop => "stop",
         FinishReason::Length => "max_tokens",

@@ -24,7 +24,7 @@ const ABSENT: &[(&str, &str)] = &[
 ];
 
 /// Returns all exchanges of a provider, by file.
-pub(super) fn of(provider: &str) -> Vec<(PathBuf, Value)> {
+pub(super) fn load_exchanges(provider: &str) -> Vec<(PathBuf, Value)> {
     let module = provider.replace('-', "_");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(module).join("exchanges");
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
@@ -117,7 +117,7 @@ fn codecs() -> impl Iterator<Item = &'static str> {
 fn every_exchange_is_written_and_read_as_recorded() {
     let bless = std::env::var_os("KINDLM_BLESS").is_some();
     for provider in codecs() {
-        for (path, exchange) in of(provider) {
+        for (path, exchange) in load_exchanges(provider) {
             let played = play(provider, &exchange);
             if bless {
                 std::fs::write(&path, serde_json::to_string_pretty(&played).unwrap() + "\n")
@@ -138,7 +138,7 @@ fn every_exchange_is_written_and_read_as_recorded() {
 #[test]
 fn the_exchanges_of_a_provider_show_everything_it_can_do() {
     for provider in codecs() {
-        let all: Vec<Value> = of(provider).into_iter().map(|(_, it)| it).collect();
+        let all: Vec<Value> = load_exchanges(provider).into_iter().map(|(_, it)| it).collect();
         for what in SHOWS {
             let absent = ABSENT.contains(&(provider, what));
             assert_eq!(

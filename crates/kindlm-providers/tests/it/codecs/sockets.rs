@@ -9,7 +9,7 @@ use kindlm_providers::{Kind, Opening, REGISTRY, SocketCodec, Step, find};
 use kindlm_types::{ActionStatus, Event, ProviderError, Reply};
 use serde_json::{Map, Value, json};
 
-use super::exchange::{of, written};
+use super::exchange::{load_exchanges, written};
 use super::{hi, normal, prompt, shown};
 
 /// The cases that the exchanges of each provider must cover.
@@ -93,7 +93,7 @@ fn talk(
 fn every_exchange_over_a_websocket_is_as_recorded() {
     let bless = std::env::var_os("KINDLM_BLESS").is_some();
     for provider in codecs() {
-        for (path, exchange) in of(provider) {
+        for (path, exchange) in load_exchanges(provider) {
             let played = play(provider, &exchange);
             if bless {
                 let text = serde_json::to_string_pretty(&played).unwrap() + "\n";
@@ -113,7 +113,7 @@ fn every_exchange_over_a_websocket_is_as_recorded() {
 
 #[test]
 fn failed_code_of_a_live_model_is_a_failed_action() {
-    let (_, exchange) = of("google-live")
+    let (_, exchange) = load_exchanges("google-live")
         .into_iter()
         .find(|(_, it)| it["server"].to_string().contains("OUTCOME_OK"))
         .unwrap();
@@ -131,7 +131,7 @@ fn failed_code_of_a_live_model_is_a_failed_action() {
 #[test]
 fn the_exchanges_over_websockets_show_everything() {
     for provider in codecs() {
-        let all: Vec<Value> = of(provider).into_iter().map(|(_, it)| it).collect();
+        let all: Vec<Value> = load_exchanges(provider).into_iter().map(|(_, it)| it).collect();
         for what in SHOWS {
             let shows = |it: &Value| match what {
                 "text" => it["reply"]["text"].as_str().is_some_and(|it| !it.is_empty()),

@@ -17,7 +17,7 @@ fn streaming(provider: &str) -> Box<dyn Codec> {
 
 /// Returns the streams of a provider's exchanges, with their prompts and expected replies.
 fn streams(provider: &str) -> Vec<(Value, String, Value)> {
-    let all = exchange::of(provider).into_iter().map(|(_, it)| it);
+    let all = exchange::load_exchanges(provider).into_iter().map(|(_, it)| it);
     all.filter(|it| it["config"]["stream"] == true && it["reply"].is_object())
         .filter_map(|it| {
             let text = it["response"]["text"].as_str()?.to_owned();

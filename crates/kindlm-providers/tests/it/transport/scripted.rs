@@ -11,7 +11,7 @@ use super::*;
 
 fn script(replies: Value) -> Script {
     let config = Value::Object(Map::from_iter([("replies".to_owned(), replies)]));
-    let config = Config::read(&config).unwrap();
+    let config = Config::from_value(&config).unwrap();
     Script::load(&config, &Memory(&[])).unwrap()
 }
 
@@ -308,7 +308,7 @@ fn a_configuration_names_replies_exactly_once() {
         (json!({"replies": []}), "/replies"),
         (json!({"replies": [{"text": "b"}, {"tex": "b"}]}), ""),
     ] {
-        let found = Config::read(&config).unwrap_err();
+        let found = Config::from_value(&config).unwrap_err();
         assert_eq!(found[0].pointer, pointer, "{config}");
     }
 }
