@@ -49,7 +49,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
     let mut text_ends = 0;
     let (mut declares_evidence, mut is_doubtful) = (false, false);
     for (index, line) in stdout.split('\n').enumerate() {
-        match Declaration::read(line) {
+        match Declaration::parse_line(line) {
             Ok(Declaration::ToolCall(mut call)) => {
                 let id = call.take_id().unwrap_or_else(|| {
                     unnamed += 1;
@@ -148,7 +148,7 @@ pub(crate) struct DeclaredCall {
 
 impl Declaration {
     /// Parses a line. Fails for a text line; the error is true if the line may have been meant as protocol.
-    pub(crate) fn read(line: &str) -> Result<Self, bool> {
+    pub(crate) fn parse_line(line: &str) -> Result<Self, bool> {
         let line = line.trim_start();
         let has_key = has_key(line);
         // The key may also be written with JSON escapes.
@@ -172,11 +172,11 @@ impl Declaration {
         // For compatibility, a `tool_call` or `output_json` in another spelling is text. Events and evidence must not
         // be lost, so they are accepted.
         let is_meant = is_usual || EVIDENCE.contains(&word);
-        Some(word).filter(|_| is_meant).and_then(|word| Self::of(word, map)).ok_or(true)
+        Some(word).filter(|_| is_meant).and_then(|word| Self::from_keyword(word, map)).ok_or(true)
     }
 
     /// Returns the declaration of a keyword and the other keys of its line. Returns `None` if these are no declaration.
-    pub(crate) fn of(word: &str, mut object: Map<String, Value>) -> Option<Self> {
+    pub(crate) fn from_keyword(word: &str, mut object: Map<String, Value>) -> Option<Self> {
         match word {
             "tool_call" => {
                 let name = object.get("name")?.as_str()?.to_owned();

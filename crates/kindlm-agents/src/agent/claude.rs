@@ -169,7 +169,7 @@ impl Dialect for Claude {
         if self.leaves_running { 2 * FAREWELL } else { FAREWELL }
     }
 
-    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
+    fn read_line(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
         let line = Value::Object(object(line)?);
         let kind = text(&line, "type");
         match kind {

@@ -83,7 +83,7 @@ impl Dialect for Codex {
         self.errors.last().map(String::as_str)
     }
 
-    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
+    fn read_line(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
         let line = Value::Object(read_line(line)?);
         match text(&line, "type") {
             "thread.started" => {

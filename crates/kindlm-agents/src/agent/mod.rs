@@ -30,7 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// An adapter: the reader of an agent's output format.
 pub(crate) trait Dialect: Send {
     /// Reads one line and records its content. Fails with the reason if the line is unreadable.
-    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String>;
+    fn read_line(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String>;
 
     /// Returns the last error message of the agent; `None` if it reported no error. The message explains the error of
     /// an agent that ends without further output.

@@ -63,7 +63,7 @@ fn present<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<Value>, 
 }
 
 impl Dialect for Native {
-    fn read(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
+    fn read_line(&mut self, line: &str, reported: &mut Reported) -> Result<Step, String> {
         const STRAY: &str = "stdout is for the protocol alone: write logs to stderr";
         let mut line_object = object(line).map_err(|why| format!("{why}; {STRAY}"))?;
         let word = line_object.remove("kindlm");
@@ -112,7 +112,7 @@ impl Native {
         keys: Map<String, Value>,
         reported: &mut Reported,
     ) -> Result<Step, String> {
-        match Declaration::of(word, keys) {
+        match Declaration::from_keyword(word, keys) {
             Some(Declaration::ToolCall(mut call)) => {
                 let id = call.take_id().unwrap_or_else(|| {
                     self.unnamed += 1;

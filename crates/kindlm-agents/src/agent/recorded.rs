@@ -78,7 +78,7 @@ fn show_all(kind: AgentKind, lines: &str, folder: Option<&Path>) -> String {
         (dialect(&spec), Reported::default(), String::new());
     let mut turns = 0;
     for line in lines.lines() {
-        match reader.read(line, &mut reported) {
+        match reader.read_line(line, &mut reported) {
             Ok(Step::More | Step::Ready) => {}
             Ok(Step::Done) => {
                 turns += 1;
@@ -175,7 +175,7 @@ fn unreported_actions_of_subagents_are_lost() {
         // The actions of a background subagent are not reported before its end.
         let started = lines.lines().take_while(|it| !it.contains("task_notification"));
         for line in started {
-            reader.read(line, &mut reported).unwrap();
+            reader.read_line(line, &mut reported).unwrap();
         }
         reader.settle(Err("there is no file".to_owned()), &mut reported);
         assert_eq!(reported.coverage().lost(), &channels.iter().copied().collect(), "{name}");
@@ -234,7 +234,7 @@ fn a_file_that_contradicts_the_lines_is_not_used() {
             Reported::default(),
         );
         for line in lines.lines() {
-            reader.read(line, &mut reported).unwrap();
+            reader.read_line(line, &mut reported).unwrap();
         }
         reader.settle(Ok(files), &mut reported);
         let warnings = reported.metadata().get("warnings").cloned().unwrap_or_default().to_string();
@@ -257,7 +257,7 @@ fn background_costs_are_counted() {
         Reported::default(),
     );
     for line in fs::read_to_string(path.unwrap()).unwrap().lines() {
-        reader.read(line, &mut reported).unwrap();
+        reader.read_line(line, &mut reported).unwrap();
     }
     let turn = reported.take_turn();
     let mut sum = UsageSum::default();

@@ -68,7 +68,7 @@ impl Reader {
         for (index, file) in files.iter().enumerate() {
             let from = self.read.insert(file.thread.clone(), file.lines.len()).unwrap_or(0);
             for line in file.lines.iter().skip(from) {
-                lines.push(read(line, &file.thread, index == 0)?);
+                lines.push(parse_line(line, &file.thread, index == 0)?);
             }
         }
         // The sort is stable, so it keeps the order within a file. The times have milliseconds.
@@ -155,7 +155,7 @@ impl Reader {
         let id = [text(item, "call_id"), text(item, "id")].into_iter().find(|it| !it.is_empty());
         let id = id.ok_or_else(|| format!("a `{}` has no id", text(item, "type")))?;
         let detail = details.get(id).copied();
-        let Some(call) = Call::of(item, detail) else { return Ok(()) };
+        let Some(call) = Call::from_item(item, detail) else { return Ok(()) };
         if !self.calls.insert(id.to_owned()) {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl Reader {
     }
 }
 
-fn read(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
+fn parse_line(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
     let line = Value::Object(object(line)?);
     Ok(Line {
         at: text(&line, "timestamp").to_owned(),
@@ -259,7 +259,7 @@ struct Call {
 
 impl Call {
     /// Returns the call of an item. Returns `None` if the item only updates the agent's to-do list.
-    fn of(item: &Value, detail: Option<&Value>) -> Option<Self> {
+    fn from_item(item: &Value, detail: Option<&Value>) -> Option<Self> {
         let (name, space) = (text(item, "name"), text(item, "namespace"));
         let input = arguments(item);
         let call = |name: &str, tool, input| Some(Self { name: name.to_owned(), tool, input });

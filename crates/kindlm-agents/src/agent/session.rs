@@ -218,7 +218,7 @@ impl Session<'_> {
                 }
                 Err(fault) => return Err(self.fault(&fault, limit, awaited)),
             };
-            match self.read(&line)? {
+            match self.read_line(&line)? {
                 step if step == *wanted => return Ok(()),
                 Step::More | Step::Ready => {}
                 Step::Done => {
@@ -268,10 +268,10 @@ impl Session<'_> {
         }
     }
 
-    fn read(&mut self, line: &str) -> Result<Step, ProviderError> {
+    fn read_line(&mut self, line: &str) -> Result<Step, ProviderError> {
         self.lines += 1;
         self.spoke = true;
-        self.dialect.read(line, &mut self.reported).map_err(|why| {
+        self.dialect.read_line(line, &mut self.reported).map_err(|why| {
             let message = format!("{} cannot be read: {why}", self.place());
             self.error(ProviderErrorKind::MalformedResponse, message)
         })
@@ -284,7 +284,7 @@ impl Session<'_> {
         let home = home.ok_or("the folder of Codex's threads is unknown")?;
         let thread = self.reported.metadata.get("threadId").and_then(Value::as_str);
         let thread = thread.unwrap_or_default().to_owned();
-        let read = tokio::task::spawn_blocking(move || thread_files::read(&home, &thread));
+        let read = tokio::task::spawn_blocking(move || thread_files::load_files(&home, &thread));
         let read = tokio::time::timeout(limit, read).await;
         let read = read.map_err(|_| "the files of its thread were not read in time")?;
         read.unwrap_or_else(|err| Err(err.to_string()))
@@ -306,7 +306,7 @@ impl Session<'_> {
             let Some(pipe) = &mut self.pipe else { break Ok(()) };
             match pipe.line(deadline, &mut self.tail).await {
                 Ok(None) | Err(Fault::Late) => break Ok(()),
-                Ok(Some(line)) => match self.read(&line) {
+                Ok(Some(line)) => match self.read_line(&line) {
                     Ok(Step::More | Step::Ready) => {}
                     Ok(Step::Done) => {
                         let message = format!("{} answered an unknown request", self.place());

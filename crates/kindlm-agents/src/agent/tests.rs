@@ -17,7 +17,8 @@ fn turns(kind: AgentKind, output: &str) -> (Vec<ReportedTurn>, Reported) {
     let mut reported = Reported::default();
     let mut turns = Vec::new();
     for (number, line) in output.lines().enumerate() {
-        let step = reader.read(line, &mut reported).unwrap_or_else(|why| panic!("{number}: {why}"));
+        let step =
+            reader.read_line(line, &mut reported).unwrap_or_else(|why| panic!("{number}: {why}"));
         if step == Step::Done {
             turns.push(reported.take_turn());
         }
@@ -132,7 +133,7 @@ fn unknown_lines_are_counted_and_make_evidence_incomplete() {
         let mut reported = Reported::default();
         output
             .lines()
-            .for_each(|line| assert_eq!(reader.read(line, &mut reported), Ok(Step::More)));
+            .for_each(|line| assert_eq!(reader.read_line(line, &mut reported), Ok(Step::More)));
         assert!(reported.coverage().includes(Channel::Messages), "{line}");
     }
 }
@@ -417,7 +418,7 @@ fn failed_agents_give_errors_not_evidence() {
         (AgentKind::Kindlm, r#"{"kindlm":"error","message":"no key"}"#, "no key"),
     ] {
         let mut reported = Reported::default();
-        let step = dialect(&spec(kind)).read(lines, &mut reported);
+        let step = dialect(&spec(kind)).read_line(lines, &mut reported);
         assert_eq!(step, Ok(Step::Failed(why.to_owned())));
     }
 }
@@ -456,7 +457,7 @@ fn unreadable_lines_name_the_problem() {
     ] {
         let mut reader = dialect(&spec(AgentKind::Kindlm));
         let mut reported = Reported::default();
-        let last = lines.iter().map(|line| reader.read(line, &mut reported)).last().unwrap();
+        let last = lines.iter().map(|line| reader.read_line(line, &mut reported)).last().unwrap();
         let message = last.unwrap_err();
         assert!(message.contains(why), "{lines:?}: {message}");
     }
@@ -476,7 +477,7 @@ fn unreadable_lines_name_the_problem() {
         ),
         (AgentKind::Codex, r#"{"type":"thread.started"}"#, "has no `thread_id`"),
     ] {
-        let message = dialect(&spec(kind)).read(line, &mut Reported::default()).unwrap_err();
+        let message = dialect(&spec(kind)).read_line(line, &mut Reported::default()).unwrap_err();
         assert!(message.contains(why), "{line}: {message}");
     }
 }
@@ -506,7 +507,7 @@ proptest! {
     #[test]
     fn no_line_causes_a_panic(line in r#"[\[\]{}:,"a-z0-9 ]{0,60}|\{"type":"[a-z._]{1,16}"(,"[a-z]{1,8}":(1|null|"x"|\[\]|\{\}))*\}"#) {
         for kind in [AgentKind::Kindlm, AgentKind::ClaudeCode, AgentKind::Codex] {
-            let _ = dialect(&spec(kind)).read(&line, &mut Reported::default());
+            let _ = dialect(&spec(kind)).read_line(&line, &mut Reported::default());
         }
     }
 }

@@ -18,7 +18,7 @@ const DAYS: usize = 2;
 
 /// Loads the files of a thread and of its subagents. Fails with the reason if the thread's file is missing, a loaded
 /// file cannot be read, or the files together exceed 64 MiB. Other files with an unreadable first line are ignored.
-pub(super) fn read(home: &Path, thread: &str) -> Result<Files, String> {
+pub(super) fn load_files(home: &Path, thread: &str) -> Result<Files, String> {
     let newest = newest_days(&home.join("sessions"));
     let mut others = Vec::new();
     let mut own = None;
@@ -149,7 +149,7 @@ mod tests {
         write(home.path(), "2026/11/23", "grandchild", older, "");
         write(home.path(), "2026/11/23", "child", &of("main"), "");
         write(home.path(), "2026/11/23", "stranger", &of("another"), "");
-        let files = read(home.path(), "main").unwrap();
+        let files = load_files(home.path(), "main").unwrap();
         let found: Vec<(&str, usize)> =
             files.iter().map(|it| (it.thread.as_str(), it.lines.len())).collect();
         assert_eq!(found, [("main", 3), ("child", 1), ("grandchild", 1)]);
@@ -165,20 +165,23 @@ mod tests {
             assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
         };
         pipe("x");
-        assert_eq!(read(home.path(), "main").unwrap().len(), 1);
+        assert_eq!(load_files(home.path(), "main").unwrap().len(), 1);
         pipe("own");
-        let why = read(home.path(), "own").unwrap_err();
+        let why = load_files(home.path(), "own").unwrap_err();
         assert!(why.contains("it is not a regular file"), "{why}");
     }
 
     #[test]
     fn missing_thread_files_give_no_evidence() {
         let home = tempfile::tempdir().unwrap();
-        assert!(read(home.path(), "main").unwrap_err().contains("has no file"));
+        assert!(load_files(home.path(), "main").unwrap_err().contains("has no file"));
         write(home.path(), "2026/11/20", "main", "", "");
         write(home.path(), "2026/11/22", "one", "", "");
         write(home.path(), "2026/11/23", "two", "", "");
-        assert!(read(home.path(), "main").is_err(), "the file is older than the searched days");
-        assert!(read(home.path(), "..").is_err());
+        assert!(
+            load_files(home.path(), "main").is_err(),
+            "the file is older than the searched days"
+        );
+        assert!(load_files(home.path(), "..").is_err());
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
                 }
             }
         }
-        other => match BuiltInTool::of(other) {
+        other => match BuiltInTool::for_item(other) {
             Some(tool) => tool.call(item, at, reading)?,
             // An unknown item of this form is a call, so it is not part of the answer's text.
             None if other.ends_with("_call") => reading.not_understood(other, at),
@@ -78,7 +78,7 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
 fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     match text_at(item, "status", at)? {
         None | Some("completed") => {}
-        Some("failed") if kind == "mcp_call" || BuiltInTool::of(kind).is_some() => {}
+        Some("failed") if kind == "mcp_call" || BuiltInTool::for_item(kind).is_some() => {}
         Some("failed") => {
             reading.goes_on();
             let message = format!("`{kind}` at {at} has the status `failed`");
@@ -106,7 +106,7 @@ fn output(
             let output = item.get("output").unwrap_or(&Value::Null);
             (Some(result(text_of(output, &format!("{at}/output"), reading)?)), failed)
         }
-        called if BuiltInTool::of(called).is_some() => tools::output(item, failed),
+        called if BuiltInTool::for_item(called).is_some() => tools::output(item, failed),
         _ => {
             reading.not_understood(kind, at);
             return Ok(());

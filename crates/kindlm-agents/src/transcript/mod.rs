@@ -2,8 +2,8 @@
 //!
 //! Three formats are supported: the `messages` of OpenAI's chat completions, the items of its Responses API, and the
 //! `messages` of Anthropic's API. A transcript is the list of messages, or an object with the list as `messages` and
-//! further keys such as `system` and `tools`; see [`read`]. For the Responses API, the list is the `input` followed by
-//! the `output`.
+//! further keys such as `system` and `tools`; see [`parse_transcript`]. For the Responses API, the list is the `input`
+//! followed by the `output`.
 //!
 //! ```
 //! use kindlm_agents::transcript;
@@ -12,7 +12,7 @@
 //!     {"role": "user", "content": "Where is order 7?"},
 //!     {"role": "assistant", "content": "On its way."},
 //! ]);
-//! let transcript = transcript::read(&value).unwrap();
+//! let transcript = transcript::parse_transcript(&value).unwrap();
 //! assert_eq!(transcript.output, "On its way.");
 //! assert_eq!(transcript.events.len(), 2);
 //! ```
@@ -59,7 +59,7 @@ enum Format {
 /// # Errors
 ///
 /// Fails with the first problem. Its pointer is the location within the value.
-pub fn read(value: &Value) -> Result<Transcript, Problem> {
+pub fn parse_transcript(value: &Value) -> Result<Transcript, Problem> {
     keys::AROUND.check(value, "")?;
     let Messages { asked, list, above } = messages(value)?;
     let mut reading = Reading::default();

@@ -26,7 +26,7 @@ enum Open {
 }
 
 impl Open {
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Unanswered => "a user message without an answer".to_owned(),
             Self::Called(tool) => format!("a call of `{tool}`, which has no result"),
@@ -278,7 +278,7 @@ impl Reading {
         }
         let first = self.unanswered.first().and_then(|it| self.transcript.tool_calls.get(*it));
         let unanswered = first.map(|call| format!("a call of `{}` has no result", call.name));
-        let last = self.open.map(|it| format!("the transcript ends with {}", it.words()));
+        let last = self.open.map(|it| format!("the transcript ends with {}", it.describe()));
         self.transcript.gaps.extend(unanswered.into_iter().chain(last));
         let unsupported = self.not_understood.into_iter();
         let unsupported: Vec<UnsupportedPart> =

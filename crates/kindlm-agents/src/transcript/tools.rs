@@ -60,7 +60,7 @@ const ALL: [BuiltInTool; 8] = [
 
 impl BuiltInTool {
     /// Returns the tool that items of this type call; `None` if the type is unknown.
-    pub(super) fn of(item: &str) -> Option<&'static Self> {
+    pub(super) fn for_item(item: &str) -> Option<&'static Self> {
         ALL.iter().find(|it| it.item == item)
     }
 
@@ -77,7 +77,7 @@ impl BuiltInTool {
         };
         let id = text(item, key, at)?;
         let name = self.item.trim_end_matches("_call").to_owned();
-        let arguments = self.arguments.of(item);
+        let arguments = self.arguments.read_from(item);
         reading.call(ToolCall { id: id.to_owned(), name, arguments, ..ToolCall::default() });
         let Server(output) = self.by else { return Ok(()) };
         let status = match item.get("status").and_then(Value::as_str) {
@@ -96,7 +96,7 @@ impl BuiltInTool {
 }
 
 impl Arguments {
-    fn of(&self, item: &Value) -> Value {
+    fn read_from(&self, item: &Value) -> Value {
         match self {
             At(key) => item.get(*key).cloned().unwrap_or_default(),
             These(keys) => {

@@ -3,7 +3,7 @@
 use kindlm_types::{Event, FinishReason};
 use serde_json::{Value, json};
 
-use super::{event_lines, read, text};
+use super::{event_lines, parse_transcript, text};
 
 #[test]
 fn all_texts_of_the_last_answer_are_the_output() {
@@ -121,7 +121,7 @@ fn refusals_count_with_any_finish_reason() {
         let item = json!({"type": "message", "role": "assistant", "content": "Gladly."});
         assert_eq!(text(&json!([user, last, user, item])).finish_reason, None);
     }
-    let it = read(&json!([user, refusal])).unwrap();
+    let it = parse_transcript(&json!([user, refusal])).unwrap();
     assert_eq!(it.finished(Some(FinishReason::Stop)), Some(FinishReason::Refusal));
     assert!(!it.events.iter().any(|it| matches!(it, Event::Error { .. })));
 }

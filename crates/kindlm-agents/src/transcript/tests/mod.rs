@@ -7,14 +7,14 @@ use kindlm_types::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::read;
+use super::parse_transcript;
 
 mod answers;
 mod refused;
 mod tools;
 
 fn text(value: &Value) -> Transcript {
-    read(value).unwrap_or_else(|err| panic!("{}: {}", err.pointer, err.message))
+    parse_transcript(value).unwrap_or_else(|err| panic!("{}: {}", err.pointer, err.message))
 }
 
 /// Returns one line for each event.
@@ -363,7 +363,7 @@ fn problems_are_reported_at_their_place() {
             "`cost_usd` must be a number of at least 0",
         ),
     ] {
-        let err = read(&value).unwrap_err();
+        let err = parse_transcript(&value).unwrap_err();
         assert_eq!((err.pointer.as_str(), err.message.as_str()), (pointer, message), "{value}");
     }
 }
@@ -410,7 +410,7 @@ fn anything() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn ranges_of_turns_are_valid_for_any_input(value in anything()) {
-        if let Ok(it) = read(&value) {
+        if let Ok(it) = parse_transcript(&value) {
             prop_assert!(it.requests > 0);
             for turn in &it.turns {
                 prop_assert!(it.events.get(turn.events.clone()).is_some());

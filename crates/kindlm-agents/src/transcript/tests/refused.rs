@@ -3,7 +3,7 @@
 use kindlm_types::Channel;
 use serde_json::{Value, json};
 
-use super::{event_lines, read, text};
+use super::{event_lines, parse_transcript, text};
 
 fn user() -> Value {
     json!({"role": "user", "content": "Refund me"})
@@ -56,7 +56,7 @@ fn unknown_keys_similar_to_known_keys_are_problems() {
             "output",
         ),
     ] {
-        let err = read(&value).unwrap_err();
+        let err = parse_transcript(&value).unwrap_err();
         assert_eq!(err.pointer, pointer, "{value}: {}", err.message);
         assert_eq!(err.help, Some(format!("did you mean `{help}`?")));
     }
@@ -78,7 +78,7 @@ fn unknown_keys_similar_to_known_keys_are_problems() {
             "`tool_calls` is a key of another format than the rest of the transcript",
         ),
     ] {
-        let err = read(&value).unwrap_err();
+        let err = parse_transcript(&value).unwrap_err();
         assert_eq!((err.pointer.as_str(), err.message.as_str()), (pointer, message), "{value}");
     }
     // Vendors add their own keys, which are ignored. Values of `null` are ignored, too.
@@ -129,11 +129,12 @@ fn two_keys_for_the_messages_are_refused() {
             ["system", "instructions"],
         ),
     ] {
-        let err = read(&value).unwrap_err();
+        let err = parse_transcript(&value).unwrap_err();
         assert_eq!(err.pointer, pointer, "{value}");
         assert!(keys.iter().all(|it| err.message.contains(&format!("`{it}`"))), "{}", err.message);
     }
-    let err = read(&json!({"choices": [{"message": assistant_message()}]})).unwrap_err();
+    let err =
+        parse_transcript(&json!({"choices": [{"message": assistant_message()}]})).unwrap_err();
     assert_eq!(err.message, "`choices` alone is not the conversation: there are no `messages`");
 }
 
@@ -152,7 +153,7 @@ fn a_request_and_its_response_are_one_conversation() {
         );
         assert!(it.gaps.is_empty(), "{:?}", it.gaps);
     }
-    let err = read(&json!({"input": [user()], "output": [3]})).unwrap_err();
+    let err = parse_transcript(&json!({"input": [user()], "output": [3]})).unwrap_err();
     assert_eq!(err.pointer, "/output/0");
 }
 

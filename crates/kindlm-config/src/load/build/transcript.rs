@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
-use kindlm_providers::transcript::read as understand;
+use kindlm_providers::transcript::parse_transcript;
 use kindlm_source::{Code, Node, Piece};
 use kindlm_types::MemberPart;
 
@@ -60,7 +60,7 @@ impl Builder<'_> {
 
     fn understood(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<ReadTranscript> {
         let value = node.to_json();
-        match understand(&value) {
+        match parse_transcript(&value) {
             Ok(transcript) => Some(ReadTranscript {
                 transcript: Arc::new(transcript),
                 digest: Digest::default().value(&value).finish(),

@@ -47,7 +47,7 @@ impl<'a> Visitor<'a> for Fields<'_, 'a> {
                 "agent_output" => line.agent_output = map.next_value()?,
                 "transcript" => {
                     let value: Option<Value> = map.next_value()?;
-                    let read = value.as_ref().map(transcript::read).transpose();
+                    let read = value.as_ref().map(transcript::parse_transcript).transpose();
                     line.transcript =
                         read.map_err(|it| A::Error::custom(unreadable(&it)))?.map(Box::new);
                 }
