@@ -2,7 +2,7 @@
 
 use super::Translator;
 use super::build::{key, list, map, number, text};
-use super::expected::{Value, read};
+use super::expected::{Value, parse_expected};
 use super::images::with_texts;
 use super::moderation::moderation_prompt;
 use std::collections::{HashMap, HashSet};
@@ -230,7 +230,7 @@ pub(super) fn expected(span: Span, written: &str) -> Result<Node, String> {
         let plain = it.strip_prefix("not-").unwrap_or(it);
         kindlm_assertions::find(it).or_else(|| kindlm_assertions::find(plain)).is_some()
     };
-    let expected = read(written, is_type)?;
+    let expected = parse_expected(written, is_type)?;
     let mut entries = vec![("type", text(span, expected.kind))];
     match expected.value {
         Some(Value::Text(value)) => entries.push(("value", text(span, value))),

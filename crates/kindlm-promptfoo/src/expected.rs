@@ -68,7 +68,10 @@ fn bracketed(kind: &str, text: &str) -> Result<f64, String> {
 }
 
 /// Parses the short form, or returns an error message. A text without a known type becomes `equals`.
-pub(super) fn read(text: &str, is_type: impl Fn(&str) -> bool) -> Result<Expected<'_>, String> {
+pub(super) fn parse_expected(
+    text: &str,
+    is_type: impl Fn(&str) -> bool,
+) -> Result<Expected<'_>, String> {
     let script = ["javascript:", "fn:", "eval:"].iter().find_map(|it| text.strip_prefix(it));
     if let Some(code) = script {
         let value = Some(Value::Text(code.trim()));
@@ -176,7 +179,7 @@ mod tests {
             ("similar:dot: x", "similar:dot", text("x"), Some(0.8)),
             ("unknown: x", "equals", text("unknown: x"), None),
         ] {
-            let read = read(written, |it| types.contains(&it));
+            let read = parse_expected(written, |it| types.contains(&it));
             assert_eq!(read, Ok(Expected { kind, value, threshold }), "{written}");
         }
     }
@@ -185,7 +188,7 @@ mod tests {
     fn a_threshold_in_brackets_is_a_number() {
         for number in ["0,9", "abc", "-1", "", "nan", "inf", "1e9", "90%"] {
             let written = format!("javascript({number}): true");
-            let problem = read(&written, |it| it == "javascript").unwrap_err();
+            let problem = parse_expected(&written, |it| it == "javascript").unwrap_err();
             assert!(problem.contains(&format!("`javascript({number})`")), "{problem}");
         }
     }

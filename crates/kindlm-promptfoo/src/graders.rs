@@ -5,7 +5,7 @@ use kindlm_source::{Node, Span};
 use super::Translator;
 use super::asserts::{KnownKeys, is_graded};
 use super::build::{map, text};
-use super::provider::{Provider, read};
+use super::provider::{Provider, parse_provider_id};
 
 /// References to the grading models for assertions that do not name a model.
 #[derive(Clone, Default)]
@@ -45,7 +45,7 @@ impl Translator<'_> {
             let model = self.grader(node);
             let id = node.text().or_else(|| node.get("id").and_then(Node::text));
             // An embedding model can only grade by similarity.
-            if id.is_some_and(|it| read(it).is_embedding()) {
+            if id.is_some_and(|it| parse_provider_id(it).is_embedding()) {
                 graders.embedding = model;
             } else {
                 *graders = Graders { embedding: model.clone(), text: model };
@@ -64,7 +64,9 @@ impl Translator<'_> {
     /// Returns the reference to a model that makes embeddings. Returns `None` after an error, which is reported.
     pub(super) fn embedding_grader(&mut self, node: &Node) -> Option<Node> {
         let id = node.text().or_else(|| node.get("id").and_then(Node::text));
-        if id.is_some_and(|it| matches!(read(it), Provider::Script { .. } | Provider::Exec(_))) {
+        if id.is_some_and(|it| {
+            matches!(parse_provider_id(it), Provider::Script { .. } | Provider::Exec(_))
+        }) {
             let help = "name a model, such as `openai:embedding:text-embedding-3-large`";
             self.unsupported(node.span, "a program that makes embeddings", Some(help));
             return None;

@@ -95,7 +95,7 @@ impl Provider<'_> {
 }
 
 /// Parses a provider id. Returns [`Provider::Unknown`] for an unsupported id.
-pub(super) fn read(id: &str) -> Provider<'_> {
+pub(super) fn parse_provider_id(id: &str) -> Provider<'_> {
     if id.starts_with("http://") || id.starts_with("https://") {
         return Provider::Http(id);
     }
@@ -114,7 +114,7 @@ pub(super) fn read(id: &str) -> Provider<'_> {
         return script(id);
     }
     let (prefix, rest) = id.split_once(':').unwrap_or((id, ""));
-    if let Some(vendor) = vendors::read(prefix, rest) {
+    if let Some(vendor) = vendors::parse_vendor(prefix, rest) {
         return Provider::Vendor(vendor);
     }
     model_of_vendor(id, prefix, rest)
@@ -391,7 +391,7 @@ mod tests {
             ("xai:image:grok-2-image", Provider::Vendor(Vendor::Image("xai", "grok-2-image"))),
             ("browser", Provider::Unknown("the provider `browser`".to_owned())),
         ] {
-            assert_eq!(read(id), expected, "{id}");
+            assert_eq!(parse_provider_id(id), expected, "{id}");
         }
     }
 
@@ -410,7 +410,7 @@ mod tests {
             ("quiverai:vectorize:m", vendor(Vendor::QuiverAi("vectorize:m"))),
             ("xai:responses:grok-4.3", vendor(Vendor::XaiResponses("grok-4.3"))),
         ] {
-            assert_eq!(read(id), expected, "{id}");
+            assert_eq!(parse_provider_id(id), expected, "{id}");
         }
     }
 
@@ -424,7 +424,7 @@ mod tests {
             ("wss://a.example/b", Provider::Vendor(Vendor::WebSocket("wss://a.example/b"))),
             ("websocket", Provider::Vendor(Vendor::WebSocket(""))),
         ] {
-            assert_eq!(read(id), expected, "{id}");
+            assert_eq!(parse_provider_id(id), expected, "{id}");
         }
     }
 }

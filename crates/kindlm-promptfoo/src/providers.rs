@@ -12,7 +12,7 @@ use super::clouds::dialect_at_vertex;
 use super::dynamic::is_list;
 use super::files::{extension, path};
 use super::model_providers::model_of;
-use super::provider::{AZURE_EMBEDDING, Provider, read};
+use super::provider::{AZURE_EMBEDDING, Provider, parse_provider_id};
 use super::provider_groups::{Entry, Group, ModelIds, Providers, call_form, usual_price};
 use super::settings::Settings;
 
@@ -128,7 +128,7 @@ impl Translator<'_> {
 
     fn provider(&mut self, entry: Entry, extra: Option<&Value>) {
         let span = entry.span;
-        if let Provider::Agent { kind, model } = read(&entry.id) {
+        if let Provider::Agent { kind, model } = parse_provider_id(&entry.id) {
             let node = self.agent(span, (kind, model), &entry.config);
             if let Some(delay) = &entry.delay {
                 self.unsupported(delay.span, "`delay` of an agent", Some("remove it"));
@@ -205,7 +205,7 @@ impl Translator<'_> {
         is_extra: bool,
     ) -> Option<(&'static str, String, String, Settings)> {
         let span = entry.span;
-        match read(&entry.id) {
+        match parse_provider_id(&entry.id) {
             provider if !is_extra && provider.is_embedding() => {
                 let what = format!("`{}` for embeddings in this place", entry.id);
                 let help = "use it for embeddings: `provider` of a `similar` assertion, or `options: { provider: { \

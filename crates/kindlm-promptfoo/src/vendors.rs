@@ -145,7 +145,7 @@ pub(super) fn advice(id: &str) -> Option<&'static str> {
 }
 
 /// Parses the id of a vendor whose API has a special form of request. Returns `None` for any other id.
-pub(super) fn read<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
+pub(super) fn parse_vendor<'a>(prefix: &str, rest: &'a str) -> Option<Vendor<'a>> {
     let (part, model) = rest.split_once(':').unwrap_or((rest, ""));
     match (prefix, part) {
         ("openai", "moderation") => Some(Vendor::Moderation(model)),
