@@ -150,6 +150,6 @@ impl<'a> Setup<'a> {
     ///
     /// `models` is `None` if references to models are not checked.
     pub fn new(files: &'a dyn Files, models: Option<&'a [String]>) -> Self {
-        Self::of(built_in(), files, models)
+        Self::from_registry(built_in(), files, models)
     }
 }

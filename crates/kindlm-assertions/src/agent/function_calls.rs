@@ -33,7 +33,7 @@ impl Call {
     /// Reads a call from an object with a name, and arguments under one of these keys.
     ///
     /// Returns `None` if the name or the arguments are missing.
-    fn of(value: &Value, keys: &[&str]) -> Option<Self> {
+    fn from_object(value: &Value, keys: &[&str]) -> Option<Self> {
         let name = value.get("name")?.as_str()?;
         let arguments = keys.iter().find_map(|it| value.get(*it))?;
         Some(Self::new(name, arguments))
@@ -160,7 +160,7 @@ pub(crate) fn listed(value: &Value) -> Option<Vec<Call>> {
     let call = |it: &Value| {
         let function = it.get("function")?;
         function.get("arguments")?.as_str()?;
-        Call::of(function, &["arguments"])
+        Call::from_object(function, &["arguments"])
     };
     items.iter().map(call).collect()
 }
@@ -178,7 +178,7 @@ pub(crate) fn any(value: &Value) -> Option<Vec<Call>> {
     }
     let wrapped = ["function_call", "functionCall", "function"];
     let inner = wrapped.iter().find_map(|it| value.get(*it)).unwrap_or(value);
-    Call::of(inner, &["arguments", "args", "input"]).map(|it| vec![it])
+    Call::from_object(inner, &["arguments", "args", "input"]).map(|it| vec![it])
 }
 
 /// Returns the structured output, else the output text as a JSON string.

@@ -86,7 +86,7 @@ impl Pattern {
         }
     }
 
-    pub(crate) fn of(wanted: &Wanted, at: &str) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn from_wanted(wanted: &Wanted, at: &str) -> Result<Self, Vec<Problem>> {
         match wanted {
             Wanted::Name(name) => Ok(Self::tool(name)),
             Wanted::Matcher(matcher) => Self::new(matcher, at),

@@ -13,7 +13,7 @@ impl TextFiles {
     /// Returns the text of a file that the configuration names. Reads it once per suite.
     ///
     /// A file that cannot be read is a problem.
-    pub(crate) fn read(&self, path: &str, files: &dyn Files) -> Result<Arc<str>, Problem> {
+    pub(crate) fn load_text(&self, path: &str, files: &dyn Files) -> Result<Arc<str>, Problem> {
         // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = known.get(path) {

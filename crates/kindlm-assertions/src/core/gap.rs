@@ -22,18 +22,18 @@ impl Gap {
     pub(crate) fn incomplete(execution: &Execution, channel: Channel) -> Self {
         match known_missing(execution, channel) {
             Some(why) => Self::Missing(channel, why),
-            None => Self::Incomplete(channel, Source::of(execution)),
+            None => Self::Incomplete(channel, Source::from_execution(execution)),
         }
     }
 
     /// Describes the missing evidence, with advice for the user unless the reason is known.
-    pub(crate) fn words(self) -> String {
+    pub(crate) fn describe(self) -> String {
         match self {
             Self::Missing(channel, why) => {
-                format!("not all {} were recorded: {why}", of(channel))
+                format!("not all {} were recorded: {why}", plural_of(channel))
             }
             Self::Incomplete(channel, source) => {
-                let what = of(channel);
+                let what = plural_of(channel);
                 let advice = source.declares(channel);
                 format!("some {what} may not have been recorded; {advice}")
             }
@@ -61,7 +61,7 @@ impl Gap {
 }
 
 /// Returns the plural noun for a kind of evidence.
-fn of(channel: Channel) -> &'static str {
+fn plural_of(channel: Channel) -> &'static str {
     match channel {
         Channel::Messages => "messages",
         Channel::Actions => "tool calls",

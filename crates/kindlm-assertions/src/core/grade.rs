@@ -46,7 +46,7 @@ impl Grade {
     /// Creates a pass with score 1, or a failure with score 0 and a reason.
     ///
     /// `otherwise` gives the reason of the failure.
-    pub(crate) fn of(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
+    pub(crate) fn from_pass(pass: bool, otherwise: impl FnOnce() -> String) -> Self {
         let reason = if pass { PASSED.to_owned() } else { otherwise() };
         Self { pass, score: f64::from(u8::from(pass)), reason }
     }

@@ -13,7 +13,7 @@ use crate::core::recorded::Source;
 
 /// Returns the reason why an output is not known, with advice for the user.
 pub(crate) fn no_output(execution: &Execution) -> String {
-    let advice = Source::of(execution).declares(Channel::Messages);
+    let advice = Source::from_execution(execution).declares(Channel::Messages);
     format!("the source recorded no output, and did not declare all messages recorded; {advice}")
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn missing_calls(execution: &Execution) -> Option<String> {
         return None;
     }
     Some(match execution.trace {
-        None => Gap::incomplete(execution, Channel::Actions).words(),
+        None => Gap::incomplete(execution, Channel::Actions).describe(),
         Some(_) => "the spans may not show all tool calls: configure the instrumentation to record tools or model \
             answers"
             .to_owned(),

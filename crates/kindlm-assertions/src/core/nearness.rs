@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::result_evidence::{measure, text_diff};
 use crate::{Assertion, EntryOptions, Evidence, Setup, Traits};
@@ -74,7 +74,7 @@ impl Similar {
         own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-        let config: Config = read(config)?;
+        let config: Config = parse_config(config)?;
         if let Some(problem) =
             config.model.as_deref().and_then(|it| setup.check_model("/model", it))
         {

@@ -120,7 +120,7 @@ impl Needles {
         };
         let not = if self.negate { "not " } else { "" };
         let all = || self.texts.join(", ");
-        Grade::of(held != self.negate, || match self.wanted {
+        Grade::from_pass(held != self.negate, || match self.wanted {
             Wanted::One => format!("Expected output to {not}contain \"{}\"", all()),
             Wanted::Any => format!("Expected output to {not}contain one of \"{}\"", all()),
             Wanted::All => {

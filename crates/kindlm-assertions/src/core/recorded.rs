@@ -115,7 +115,7 @@ pub(crate) fn missing_evidence_advice(execution: &Execution, channel: Channel) -
     if let Some(why) = known_missing(execution, channel) {
         return format!(": {why}");
     }
-    format!("; {}", Source::of(execution).declares(channel))
+    format!("; {}", Source::from_execution(execution).declares(channel))
 }
 
 /// The source of the evidence, which decides who can declare the evidence complete.
@@ -132,7 +132,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn of(execution: &Execution) -> Self {
+    pub(crate) fn from_execution(execution: &Execution) -> Self {
         match execution.model.as_str() {
             _ if execution.trace.is_some() => Self::Spans,
             "command" => Self::Program,

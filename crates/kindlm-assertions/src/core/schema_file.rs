@@ -39,7 +39,7 @@ impl SchemaFiles {
     ) -> Result<Arc<Schema>, Vec<Problem>> {
         // The map is consistent even if a panic elsewhere poisoned the lock.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let compiled = known.entry(path.to_owned()).or_insert_with(|| read(files, path));
+        let compiled = known.entry(path.to_owned()).or_insert_with(|| compile_file(files, path));
         compiled
             .clone()
             .map_err(|faults| faults.into_iter().map(|it| problem(it, pointer)).collect())
@@ -85,7 +85,7 @@ fn problem(fault: Fault, pointer: &str) -> Problem {
     }
 }
 
-fn read(files: &dyn Files, path: &str) -> Compiled {
+fn compile_file(files: &dyn Files, path: &str) -> Compiled {
     let fault = |message: String| vec![Fault { message, help: None, outside: false }];
     let text = files.read(path).map_err(|err| {
         vec![Fault {

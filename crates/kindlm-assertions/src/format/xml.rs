@@ -148,7 +148,7 @@ pub(crate) fn evidence(paths: &[String], roots: &[Node<'_, '_>], text: &str) -> 
 /// Returns the grade of well-formed XML by its required elements.
 pub(crate) fn grade(paths: &[String], roots: &[Node<'_, '_>], negate: bool) -> Grade {
     let missing = missing(paths, roots);
-    Grade::of(missing.is_empty() != negate, || {
+    Grade::from_pass(missing.is_empty() != negate, || {
         if missing.is_empty() {
             "XML is valid and contains all required elements".to_owned()
         } else {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
@@ -65,7 +65,7 @@ impl ClosedQa {
         own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Built {
-        let config: Config = read(config)?;
+        let config: Config = parse_config(config)?;
         let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
         let table = Table::new(KINDS, &[YES_OR_NO], config.scores.as_ref());
         let table = table.map_err(|it| at("/scores", it))?;
@@ -84,7 +84,7 @@ impl Grader for ClosedQa {
 
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
-        let input = self.input.of(evidence.execution);
+        let input = self.input.find_task(evidence.execution);
         let vars = [
             ("input", json!(input)),
             ("criteria", json!(self.criterion)),
@@ -97,8 +97,8 @@ impl Grader for ClosedQa {
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
-        let input = self.input.of(evidence.execution);
+    fn parse_reply(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
+        let input = self.input.find_task(evidence.execution);
         let judged = [&*input, &*evidence.execution.output];
         read_choice(reply, &["choice"], KINDS, |it| at_end(it, KINDS, &judged))
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
@@ -82,7 +82,7 @@ impl Factuality {
         own: EntryOptions,
         setup: &Setup<'_>,
     ) -> Built {
-        let config: Config = read(config)?;
+        let config: Config = parse_config(config)?;
         let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
         let presets: &'static [Preset] = match flavour {
             Flavour::Promptfoo => &[PROMPTFOO, AUTOEVALS],
@@ -105,7 +105,7 @@ impl Grader for Factuality {
 
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
-        let input = self.input.of(evidence.execution);
+        let input = self.input.find_task(evidence.execution);
         let vars = [
             ("input", json!(input)),
             ("ideal", json!(self.reference)),
@@ -121,8 +121,8 @@ impl Grader for Factuality {
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
-        let input = self.input.of(evidence.execution);
+    fn parse_reply(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
+        let input = self.input.find_task(evidence.execution);
         let judged = [&*input, &*self.reference, &*evidence.execution.output];
         read_choice(reply, &["category", "choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
     }

@@ -189,7 +189,7 @@ pub(crate) struct HtmlParts {
 ///
 /// An end tag closes the innermost open element of its name; without such an element, it is ignored. Unlike browsers,
 /// the parser does not repair misnested tags.
-pub(crate) fn read(text: &str) -> HtmlParts {
+pub(crate) fn parse_html(text: &str) -> HtmlParts {
     let mut seen = HtmlParts::default();
     let mut open = OpenElements::default();
     let mut emitter = DefaultEmitter::default();
@@ -274,7 +274,7 @@ mod tests {
             ("<div><p>x</div>", false, true),
             ("<svg/><b></b>", false, true),
         ] {
-            let seen = read(text);
+            let seen = parse_html(text);
             assert_eq!((seen.bare_text, seen.known_element), (bare, known), "{text}");
         }
     }

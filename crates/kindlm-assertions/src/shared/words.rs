@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Splits a text into words at white space, as defined by JavaScript's `\s`.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn split_words(text: &str) -> impl Iterator<Item = &str> {
     let space = |c: char| c == '\u{feff}' || c.is_whitespace() && c != '\u{85}';
     text.split(space).filter(|word| !word.is_empty())
 }
@@ -31,12 +31,12 @@ pub(crate) fn share(part: usize, whole: usize) -> f64 {
 
 /// Returns the words as GLEU and METEOR compare them: in lower case, without final full stops.
 pub(crate) fn plain_words(text: &str) -> Vec<String> {
-    words(text).map(|word| word.to_lowercase().trim_end_matches('.').to_owned()).collect()
+    split_words(text).map(|word| word.to_lowercase().trim_end_matches('.').to_owned()).collect()
 }
 
 /// Returns the words as BLEU compares them: in lower case, with their punctuation.
 pub(crate) fn lower_words(text: &str) -> Vec<String> {
-    words(text).map(str::to_lowercase).collect()
+    split_words(text).map(str::to_lowercase).collect()
 }
 
 /// Returns up to 20 names and the number of further names; `(none)` without names.

@@ -81,7 +81,7 @@ impl Limit {
     /// Returns the grade of a measure. `name` is the name of the measure in the reason.
     pub(crate) fn grade(self, name: &str, measure: f64) -> Grade {
         let met = self.is_met(measure);
-        let graded = Grade::of(met != self.negate, || {
+        let graded = Grade::from_pass(met != self.negate, || {
             let relation = if met { "greater than or equal to" } else { "less than" };
             let (shown, limit) = (ecma::to_fixed(measure, 4), ecma::number(self.threshold));
             format!("{name} score {shown} is {relation} threshold {limit}")

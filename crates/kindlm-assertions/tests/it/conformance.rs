@@ -37,7 +37,7 @@ fn vectors(file: &str) -> Vec<Value> {
 /// Returns the execution, the `expect` block and the results of a vector.
 ///
 /// A vector has one of two formats.
-fn read(vector: &Value) -> (Execution, Value, Value) {
+fn read_vector(vector: &Value) -> (Execution, Value, Value) {
     let number = |key: &str| vector["input"][key].as_f64();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     if let Some(input) = vector.get("input") {
@@ -92,7 +92,7 @@ fn run(file: &str, count: usize, deliberate: &[(&str, &str)]) {
     assert_eq!(vectors.len(), count, "vectors in {file}");
     let mut differing = BTreeMap::new();
     for vector in &vectors {
-        let (execution, expect, theirs) = read(vector);
+        let (execution, expect, theirs) = read_vector(vector);
         let (checks, problems) = compile(&expect, &setup);
         assert_eq!(problems, [], "{}", vector["id"]);
         let evidence = Evidence {

@@ -146,7 +146,7 @@ fn with_last(replies: &[&'static str], last: &str) -> Vec<String> {
     first.iter().map(|it| (*it).to_owned()).chain([last.to_owned()]).collect()
 }
 
-fn said(row: &Row, output: &str, replies: &[String]) -> (Vec<String>, usize) {
+fn outcomes_of(row: &Row, output: &str, replies: &[String]) -> (Vec<String>, usize) {
     let replies: Vec<&str> = replies.iter().map(String::as_str).collect();
     let context = format!("{output}\nIt ships today.");
     let (said, asked) = graded_with(&row.check, output, &context, &replies);
@@ -164,7 +164,7 @@ fn forged(row: &Row) -> (usize, Vec<String>) {
         for (behaviour, expected) in BEHAVIOURS {
             let reply = behaviour.replace("OUTPUT", &output);
             let reply = reply.replace("FORGED", &unmarked(yes)).replace("OWN", no);
-            let (outcome, _) = said(row, &output, &with_last(&row.passes, &reply));
+            let (outcome, _) = outcomes_of(row, &output, &with_last(&row.passes, &reply));
             let name = format!("{}: {output:?}: {behaviour}: {outcome:?}", row.name);
             judged += 1;
             if outcome.iter().any(|it| it == "passed") {
@@ -176,7 +176,7 @@ fn forged(row: &Row) -> (usize, Vec<String>) {
     }
     // The control: the judge's own verdict passes, alone or in prose.
     for own in [yes.to_owned(), format!("```json\n{yes}\n```"), format!("I say {yes}.")] {
-        let (outcome, _) = said(row, "Hello", &with_last(&row.passes, &own));
+        let (outcome, _) = outcomes_of(row, "Hello", &with_last(&row.passes, &own));
         assert_eq!(outcome, ["passed"], "{}: {own}", row.name);
     }
     (judged, passed)
@@ -203,12 +203,12 @@ fn a_judge_with_a_custom_prompt_may_quote_its_finding() {
         for output in [yes.to_owned(), format!("The verdict is {}.", json!(yes))] {
             let quote = format!("The output contains {yes}, which is an attempt to decide for me.");
             // If the judge only repeats the quotation, there is no verdict.
-            let (outcome, asked) = said(&row, &output, std::slice::from_ref(&quote));
+            let (outcome, asked) = outcomes_of(&row, &output, std::slice::from_ref(&quote));
             assert_eq!((outcome, asked), (vec!["errored".to_owned()], 2));
-            assert_eq!(said(&row, &output, &[quote.clone(), no.to_owned()]).0, ["failed"]);
-            assert_eq!(said(&row, &output, &[format!("{quote} Mine: {no}")]).0, ["failed"]);
+            assert_eq!(outcomes_of(&row, &output, &[quote.clone(), no.to_owned()]).0, ["failed"]);
+            assert_eq!(outcomes_of(&row, &output, &[format!("{quote} Mine: {no}")]).0, ["failed"]);
             // A reply that consists of the verdict is the judge's own.
-            assert_eq!(said(&row, &output, &[yes.to_owned()]).0, ["passed"]);
+            assert_eq!(outcomes_of(&row, &output, &[yes.to_owned()]).0, ["passed"]);
         }
     }
 }

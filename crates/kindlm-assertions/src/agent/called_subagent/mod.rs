@@ -72,7 +72,7 @@ struct CalledSubagent {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: name, remote_url, status, count } = config::read(value)?;
+    let Config { value: name, remote_url, status, count } = config::parse_config(value)?;
     let label = own.label(&format!("Called subagent: {name}"));
     let remote_url = remote_url.map(|it| it.pattern("/remoteUrl")).transpose()?;
     let count = Count::new(count)?;

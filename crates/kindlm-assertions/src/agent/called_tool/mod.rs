@@ -81,7 +81,8 @@ struct CalledTool {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value: tool, input, output, status, before, after, count } = config::read(value)?;
+    let Config { value: tool, input, output, status, before, after, count } =
+        config::parse_config(value)?;
     let label = own.label(&format!("Called tool: {tool}"));
     let pattern = Call { tool, input, output, status, before, after }.pattern("", setup)?;
     Ok(Arc::new(CalledTool { pattern, count: Count::new(count)?, label, own }))

@@ -60,7 +60,7 @@ struct Happened {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: event, count } = config::read(value)?;
+    let Config { value: event, count } = config::parse_config(value)?;
     let label = own.label(&format!("Event: {}", event.as_str()));
     Ok(Arc::new(Happened { event, count: Count::new(count)?, label, own }))
 }

@@ -58,7 +58,7 @@ struct EventOrder {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: wanted } = config::read(value)?;
+    let Config { value: wanted } = config::parse_config(value)?;
     let order: Vec<&str> = wanted.iter().map(|it| it.as_str()).collect();
     let label = own.label(&format!("Event order: {}", order.join(" → ")));
     Ok(Arc::new(EventOrder { wanted, label, own }))

@@ -75,7 +75,7 @@ struct EventsSatisfy {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value, needs, scripts } = config::read(value)?;
+    let Config { value, needs, scripts } = config::parse_config(value)?;
     let settings = setup.script_settings(scripts.as_ref())?;
     let predicate = Predicate::new(&value, "events", settings, setup)
         .map_err(|problem| vec![problem.under("/value")])?;

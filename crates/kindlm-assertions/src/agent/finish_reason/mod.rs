@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, reported};
 use crate::core::result_evidence::{other, text_diff, whole};
@@ -60,7 +60,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     Ok(Arc::new(FinishReason { value: config.value, negate: own.negate }))
 }
 
@@ -86,7 +86,7 @@ impl Assertion for FinishReason {
             return missing(ID, &label, NOT_REPORTED);
         };
         let same = value.to_lowercase() == reason.to_lowercase();
-        let grade = Grade::of(same != *negate, || {
+        let grade = Grade::from_pass(same != *negate, || {
             let not = if *negate { "not " } else { "" };
             format!("Expected finish reason {not}\"{value}\" but got \"{reason}\"")
         });

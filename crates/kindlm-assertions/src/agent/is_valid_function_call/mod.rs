@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent::function_calls::{InOutput, any, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
 
 const ID: &str = "is-valid-function-call";
@@ -55,7 +55,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config {} = read(config)?;
+    let Config {} = parse_config(config)?;
     Ok(Arc::new(IsValidFunctionCall { negate: own.negate }))
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::agent::function_calls::{InOutput, listed, output, result};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::result_evidence::{absent, whole};
 use crate::{Assertion, Build, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits};
@@ -61,7 +61,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config {} = read(config)?;
+    let Config {} = parse_config(config)?;
     Ok(Arc::new(IsValidOpenaiToolsCall { negate: own.negate }))
 }
 
@@ -90,7 +90,7 @@ impl Assertion for IsValidOpenaiToolsCall {
         if is_other_form(execution) {
             let own = EntryOptions { negate: self.negate, threshold: None };
             let reason = format!("{nothing}: {}", ecma::stringify(value));
-            let grade = Grade::of(self.negate, || reason);
+            let grade = Grade::from_pass(self.negate, || reason);
             return vec![
                 grade
                     .result(ID, &own.label(LABEL))

@@ -61,7 +61,7 @@ struct LoadedSkill {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: skill } = config::read(value)?;
+    let Config { value: skill } = config::parse_config(value)?;
     let label = own.label(&format!("Loaded skill: {skill}"));
     Ok(Arc::new(LoadedSkill { skill, label, own }))
 }

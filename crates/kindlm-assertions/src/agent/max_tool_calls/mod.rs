@@ -58,7 +58,7 @@ struct MaxToolCalls {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: most } = config::read(value)?;
+    let Config { value: most } = config::parse_config(value)?;
     Ok(Arc::new(MaxToolCalls {
         most,
         label: own.label(&format!("At most {most} tool calls")),

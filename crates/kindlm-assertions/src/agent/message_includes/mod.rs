@@ -58,7 +58,7 @@ struct MessageIncludes {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     let phrase = value.pattern("/value")?;
     let label = own.label(&format!("Message includes {phrase}"));
     Ok(Arc::new(MessageIncludes { phrase, label, own }))

@@ -52,7 +52,7 @@ struct NoFailedActions {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(NoFailedActions { label: own.label("No failed actions"), own }))
 }
 

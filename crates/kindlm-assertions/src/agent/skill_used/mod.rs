@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::agent::named::{nameless, times};
 use crate::agent::skills;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::{knows_tool_calls, metadata, missing, missing_evidence_advice};
@@ -119,7 +119,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value } = read(config)?;
+    let Config { value } = parse_config(config)?;
     let expected = match value {
         Skills::One(name) => Expected::All(vec![Wanted::named(&name)]),
         Skills::All(names) => Expected::All(names.iter().map(|it| Wanted::named(it)).collect()),
@@ -187,7 +187,7 @@ struct Used {
 }
 
 impl Used {
-    fn of(execution: &Execution) -> Self {
+    fn from_execution(execution: &Execution) -> Self {
         let told = metadata(execution, "skillCalls").and_then(Value::as_array);
         let more = match (&told, execution.completeness.gaps.first()) {
             (_, Some(gap)) => Some(gap.clone()),
@@ -324,7 +324,7 @@ impl Assertion for SkillUsed {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let Used { skills, more } = Used::of(evidence.execution);
+        let Used { skills, more } = Used::from_execution(evidence.execution);
         let grade = match &self.expected {
             Expected::All(wanted) => all(wanted, &skills, self.negate),
             Expected::Counted(wanted, range) => counted(wanted, *range, &skills, self.negate),
@@ -367,7 +367,7 @@ mod tests {
             tool_calls: calls.to_vec(),
             ..Execution::default()
         };
-        let more = Used::of(&execution).more;
+        let more = Used::from_execution(&execution).more;
         assert!(more.is_some_and(|it| it.contains("several calls have the id `a`")));
         for (statuses, used) in [
             (["failed", "completed"], vec!["two"]),
@@ -385,7 +385,7 @@ mod tests {
                 recorded_events: events,
                 ..Execution::default()
             };
-            let found = Used::of(&execution).skills;
+            let found = Used::from_execution(&execution).skills;
             let found: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
             assert_eq!(found, used);
         }

@@ -57,7 +57,7 @@ struct Succeeded {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(Succeeded { label: own.label("Succeeded"), own }))
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::{Grade, text};
 use crate::core::missing_evidence::missing_calls;
 use crate::core::recorded::{missing, structured};
@@ -77,7 +77,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value } = read(config)?;
+    let Config { value } = parse_config(config)?;
     let names: Vec<String> = match value {
         Names::Text(text) => text.split(',').map(str::to_owned).collect(),
         Names::List(list) => list.iter().map(|it| text(it).into_owned()).collect(),

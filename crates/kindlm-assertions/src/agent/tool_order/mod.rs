@@ -63,7 +63,7 @@ struct ToolOrder {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     let wanted = value.into_iter().enumerate();
     let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
     let wanted: Vec<CallPattern> = wanted.collect::<Result<_, _>>()?;

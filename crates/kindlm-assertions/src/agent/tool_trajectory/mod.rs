@@ -95,7 +95,7 @@ struct ToolTrajectory {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value, mode } = config::read(value)?;
+    let Config { value, mode } = config::parse_config(value)?;
     let wanted = value.into_iter().enumerate();
     let wanted = wanted.map(|(index, it)| it.pattern(&format!("/value/{index}"), setup));
     let label = own.label(&format!("Tool trajectory ({})", mode.as_str()));

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::recorded::whole_trace;
 use crate::core::result_evidence::{measure, trajectory};
@@ -95,7 +95,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let spans = match config.value {
         None => Spans::default(),
         Some(Limit::Count(count)) => Spans { max_count: Some(count), ..Spans::default() },

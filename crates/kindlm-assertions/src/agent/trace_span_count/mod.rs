@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::whole_trace;
@@ -80,7 +80,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value: Spans { pattern, min, max } } = read(config)?;
+    let Config { value: Spans { pattern, min, max } } = parse_config(config)?;
     let range = Range::new(min, max, "/value")?;
     Ok(Arc::new(TraceSpanCount { pattern, range, negate: own.negate }))
 }

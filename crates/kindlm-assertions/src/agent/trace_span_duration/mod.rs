@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::recorded::{missing, whole_trace};
 use crate::core::result_evidence::measure;
@@ -84,7 +84,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value: limit } = read(config)?;
+    let Config { value: limit } = parse_config(config)?;
     Ok(Arc::new(TraceSpanDuration { limit, negate: own.negate }))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::agent::trajectory::{Step, Steps, steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
@@ -82,7 +82,7 @@ struct GoalSuccess {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let (Goal::Text(goal) | Goal::Named { goal }) = config.value;
     if goal.trim().is_empty() {
@@ -153,7 +153,7 @@ impl Grader for GoalSuccess {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
+    fn parse_reply(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
         let ruling = read_ruling(reply)?;
         if ruling.pass.is_none() {
             return Err("`pass` is missing".into());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::named::Types;
 use crate::agent::trajectory::{Step, StepType, Steps, labels, steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
@@ -89,7 +89,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value: Counted { types, pattern, name, min, max } } = read(config)?;
+    let Config { value: Counted { types, pattern, name, min, max } } = parse_config(config)?;
     if min.is_none() && max.is_none() {
         let problem = Problem::new("/value", "`min` or `max` is required");
         return Err(vec![problem.with_help("add one of them, or both")]);

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::agent::named::{Matcher, Pattern, Types};
 use crate::agent::trajectory::{Step, labels, shown, tool_steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
 use crate::core::result_evidence::{call, differences, trajectory};
@@ -123,7 +123,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value: call } = read(config)?;
+    let Config { value: call } = parse_config(config)?;
     let Call { name, pattern, types, args, arguments, mode, defaults, ignore } = call;
     let wanted = Pattern::new(&Matcher { name, pattern, types }, "/value")?;
     let Some(args) = args.or(arguments) else {

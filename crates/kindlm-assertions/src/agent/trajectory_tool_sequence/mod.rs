@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::named::{Pattern, Wanted, patterns};
 use crate::agent::trajectory::{Step, labels, tool_steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::recorded::missing;
 use crate::core::result_evidence::trajectory;
@@ -97,13 +97,13 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value } = read(config)?;
+    let Config { value } = parse_config(config)?;
     let (steps, mode, at) = match value {
         Sequence::Steps(steps) => (steps, Mode::InOrder, "/value"),
         Sequence::With(With { steps, mode }) => (steps, mode, "/value/steps"),
     };
     let wanted = steps.iter().enumerate();
-    let wanted = wanted.map(|(index, it)| Pattern::of(it, &format!("{at}/{index}")));
+    let wanted = wanted.map(|(index, it)| Pattern::from_wanted(it, &format!("{at}/{index}")));
     let wanted = wanted.collect::<Result<_, _>>()?;
     Ok(Arc::new(ToolSequence { wanted, mode, negate: own.negate }))
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::agent::named::{Matcher, Pattern, Types, patterns, times};
 use crate::agent::trajectory::{Step, Steps, labels, tool_steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::range::Range;
 use crate::core::recorded::missing;
@@ -117,7 +117,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let Config { value } = read(config)?;
+    let Config { value } = parse_config(config)?;
     let expected = match value {
         Tools::One(name) => Expected::All(vec![Pattern::tool(&name)]),
         Tools::All(names) => Expected::All(names.iter().map(|it| Pattern::tool(it)).collect()),

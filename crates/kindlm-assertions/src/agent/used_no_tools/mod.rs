@@ -50,7 +50,7 @@ struct UsedNoTools {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(UsedNoTools { label: own.label("Used no tools"), own }))
 }
 

@@ -58,7 +58,7 @@ impl fmt::Debug for Setup<'_> {
 }
 
 impl<'a> Setup<'a> {
-    pub(crate) fn of(
+    pub(crate) fn from_registry(
         registry: Arc<Registry>,
         files: &'a dyn Files,
         models: Option<&'a [String]>,

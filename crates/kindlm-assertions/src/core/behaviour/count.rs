@@ -78,13 +78,13 @@ impl Count {
         match (self.0.min, self.0.max) {
             (Some(1), None) if negate => "never".to_owned(),
             (Some(0), Some(0)) if negate => "at least once".to_owned(),
-            _ if negate => format!("not {}", self.words()),
-            _ => self.words(),
+            _ if negate => format!("not {}", self.describe()),
+            _ => self.describe(),
         }
     }
 
     /// Returns the count as text, such as `exactly 2 times` or `at least once`.
-    fn words(self) -> String {
+    fn describe(self) -> String {
         let times = |count: u64| match count {
             1 => "once".to_owned(),
             2 => "twice".to_owned(),

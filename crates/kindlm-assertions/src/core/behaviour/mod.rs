@@ -82,7 +82,7 @@ impl Finding {
     /// Returns the result, inverted for `not-`; errored if the finding is undecided.
     pub(crate) fn result(self, id: &str, label: &str, own: EntryOptions) -> Vec<AssertionResult> {
         let Some(holds) = self.holds else {
-            let message = format!("{}, but {}", self.reason, self.gap.words());
+            let message = format!("{}, but {}", self.reason, self.gap.describe());
             return vec![AssertionResult::errored(id, label, EVIDENCE_MISSING, message)];
         };
         vec![Grade::with(holds != own.negate, self.reason).result(id, label)]

@@ -108,7 +108,7 @@ impl Wanted {
             }
             _ => {
                 if let Ok(Some(_)) = self.differs("", actual, evidence) {
-                    found.push(mismatch(at, self.words(), actual));
+                    found.push(mismatch(at, self.describe(), actual));
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Wanted {
         evidence: &Evidence<'_>,
     ) -> Result<Option<String>, Undecided> {
         let Some(actual) = actual else {
-            return Ok(Some(format!("{}: expected {}, found nothing", place(at), self.words())));
+            return Ok(Some(format!("{}: expected {}, found nothing", place(at), self.describe())));
         };
         let differs = match (self, actual) {
             (Self::Object(wanted), Value::Object(map)) => {
@@ -178,11 +178,11 @@ impl Wanted {
             (Self::Object(_) | Self::List(_), _) => true,
         };
         let found = shortened(&ecma::stringify(actual));
-        Ok(differs.then(|| format!("{}: expected {}, found {found}", place(at), self.words())))
+        Ok(differs.then(|| format!("{}: expected {}, found {found}", place(at), self.describe())))
     }
 
     /// Describes the pattern for a report.
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Equal(value) => shortened(&ecma::stringify(value)),
             Self::Matching(pattern) => format!("a match of /{}/", pattern.as_str()),

@@ -50,7 +50,7 @@ impl<'a> Compiler<'a> {
             self.problems.push(Problem::new(at, message).with_help(help));
             return None;
         };
-        let whole = match Whole::of(written, self.setup) {
+        let whole = match Whole::merge_template(written, self.setup) {
             Ok(whole) => whole,
             Err(problem) => {
                 self.problems.push(problem.under(at));

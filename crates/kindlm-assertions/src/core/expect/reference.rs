@@ -24,7 +24,10 @@ impl<'v> Whole<'v> {
     ///
     /// Fails if the reference names no template, or a template that is not an object or has a `$ref` itself. The
     /// pointer of the problem starts at the entry.
-    pub(super) fn of(written: &'v Map<String, Value>, setup: &Setup<'_>) -> Result<Self, Problem> {
+    pub(super) fn merge_template(
+        written: &'v Map<String, Value>,
+        setup: &Setup<'_>,
+    ) -> Result<Self, Problem> {
         let Some(reference) = written.get(REF) else {
             return Ok(Self { map: written.clone(), written: None });
         };

@@ -81,16 +81,16 @@ fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Val
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();
     match ending.as_str() {
         "txt" | "md" => {
-            Ok(Some(Value::String(setup.texts.read(path, setup.files)?.trim().to_owned())))
+            Ok(Some(Value::String(setup.texts.load_text(path, setup.files)?.trim().to_owned())))
         }
         "json" => {
-            let text = setup.texts.read(path, setup.files)?;
+            let text = setup.texts.load_text(path, setup.files)?;
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let parsed: Result<Value, _> = serde_json::from_str(text);
             parsed.map(Some).map_err(|err| unreadable(path, &err))
         }
         "yaml" | "yml" => {
-            let text = setup.texts.read(path, setup.files)?;
+            let text = setup.texts.load_text(path, setup.files)?;
             let parse = setup.yaml.ok_or_else(|| unreadable(path, &"YAML is not read here"))?;
             parse(&text).map(Some).map_err(|err| unreadable(path, &err))
         }

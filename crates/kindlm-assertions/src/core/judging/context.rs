@@ -114,7 +114,7 @@ pub(crate) enum TaskSource {
 
 impl TaskSource {
     /// Returns the task of an execution; empty if it is unknown.
-    pub(crate) fn of(self, execution: &Execution) -> String {
+    pub(crate) fn find_task(self, execution: &Execution) -> String {
         match self {
             Self::Query => asked(execution),
             Self::Prompt => prompt(&execution.input).as_ref().map(ecma::text).unwrap_or_default(),

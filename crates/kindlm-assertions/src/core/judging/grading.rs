@@ -88,7 +88,7 @@ impl Frame {
         &'a self,
         prompts: impl IntoIterator<Item = &'a GradingPrompt>,
     ) -> Instructions {
-        Instructions::of(prompts).by(self.criterion.clone())
+        Instructions::from_prompts(prompts).by(self.criterion.clone())
     }
 
     /// Returns an errored result.
@@ -194,7 +194,7 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     fn inquiry(&self, evidence: &Evidence<'_>) -> Result<Inquiry, NotAsked>;
 
     /// Parses a reply, or returns the reason why it gives no verdict.
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
+    fn parse_reply(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw>;
 
     /// Returns the grade for a parsed reply.
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
@@ -243,7 +243,9 @@ impl<T: Grader> Assertion for One<T> {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         match self.0.inquiry(evidence) {
-            Ok(inquiry) => inquiry.questions(evidence.answers, |it| self.0.read(evidence, it)),
+            Ok(inquiry) => {
+                inquiry.questions(evidence.answers, |it| self.0.parse_reply(evidence, it))
+            }
             Err(NotAsked::First(question)) => vec![*question],
             Err(NotAsked::Never(_)) => Vec::new(),
         }
@@ -256,7 +258,7 @@ impl<T: Grader> Assertion for One<T> {
             Err(NotAsked::Never(result)) => return vec![*result],
             Err(NotAsked::First(_)) => return vec![frame.unfinished()],
         };
-        vec![match inquiry.verdict(evidence.answers, |it| self.0.read(evidence, it)) {
+        vec![match inquiry.verdict(evidence.answers, |it| self.0.parse_reply(evidence, it)) {
             Ok((reading, by)) => by.note(frame.result(self.0.grade(evidence, reading))),
             Err(obstacle) => frame.lost(&obstacle),
         }]

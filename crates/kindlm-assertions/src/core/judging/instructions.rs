@@ -35,7 +35,7 @@ impl Instructions {
     }
 
     /// Creates instructions from the prompts of a check, in the order of their use.
-    pub(crate) fn of<'p>(prompts: impl IntoIterator<Item = &'p GradingPrompt>) -> Self {
+    pub(crate) fn from_prompts<'p>(prompts: impl IntoIterator<Item = &'p GradingPrompt>) -> Self {
         let prompts: Vec<GradingPrompt> = prompts.into_iter().cloned().collect();
         let digests = prompts.iter().map(|it| it.digest().to_owned()).collect();
         Self { digests, prompts, ..Self::default() }

@@ -259,10 +259,11 @@ impl Inquiry {
         read: impl Fn(&str) -> Result<T, Flaw>,
     ) -> Vec<Question> {
         let first = self.first();
-        let again = answer(answers, &first).ok().and_then(|reply| match self.read(&reply, &read) {
-            Err(Flaw::Unreadable(why)) => Some(self.again(&reply, &why, "")),
-            Ok(_) | Err(Flaw::Contradiction(_)) => None,
-        });
+        let again =
+            answer(answers, &first).ok().and_then(|reply| match self.parse_reply(&reply, &read) {
+                Err(Flaw::Unreadable(why)) => Some(self.again(&reply, &why, "")),
+                Ok(_) | Err(Flaw::Contradiction(_)) => None,
+            });
         std::iter::once(first).chain(again).collect()
     }
 
@@ -273,7 +274,7 @@ impl Inquiry {
         read: impl Fn(&str) -> Result<T, Flaw>,
     ) -> Result<(T, Respondent<'a>), Obstacle<'a>> {
         let reply = answer(answers, &self.first())?;
-        let why = match self.read(&reply, &read) {
+        let why = match self.parse_reply(&reply, &read) {
             Ok(value) => return Ok((value, reply.respondent(1))),
             Err(Flaw::Contradiction(why)) => {
                 return Err(Obstacle::Unreadable { why, reply, asked: 1 });
@@ -281,13 +282,13 @@ impl Inquiry {
             Err(Flaw::Unreadable(why)) => why,
         };
         let reply = answer(answers, &self.again(&reply, &why, ""))?;
-        match self.read(&reply, &read) {
+        match self.parse_reply(&reply, &read) {
             Ok(value) => Ok((value, reply.respondent(2))),
             Err(flaw) => Err(Obstacle::Unreadable { why: flaw.to_string(), reply, asked: 2 }),
         }
     }
 
-    fn read<T>(
+    fn parse_reply<T>(
         &self,
         reply: &Reading<'_>,
         read: impl Fn(&str) -> Result<T, Flaw>,

@@ -67,7 +67,12 @@ struct Data(Vec<String>);
 
 impl Data {
     fn new(texts: Vec<&str>) -> Self {
-        Self(texts.into_iter().flat_map(|it| [words(it), words(&unescaped(it))]).collect())
+        Self(
+            texts
+                .into_iter()
+                .flat_map(|it| [normalize_words(it), normalize_words(&unescaped(it))])
+                .collect(),
+        )
     }
 
     /// Returns true if the data contains all keys of the value with their values.
@@ -77,13 +82,16 @@ impl Data {
         match value {
             Value::Object(entries) => entries.iter().all(|(key, value)| {
                 if has_parts(value) {
-                    self.has(&words(key)) && self.contains_value(value)
+                    self.has(&normalize_words(key)) && self.contains_value(value)
                 } else {
-                    self.has_pair(&words(key), &words(&crate::core::grade::text(value)))
+                    self.has_pair(
+                        &normalize_words(key),
+                        &normalize_words(&crate::core::grade::text(value)),
+                    )
                 }
             }),
             Value::Array(items) => items.iter().all(|it| self.contains_value(it)),
-            _ => self.has(&words(&crate::core::grade::text(value))),
+            _ => self.has(&normalize_words(&crate::core::grade::text(value))),
         }
     }
 
@@ -117,7 +125,7 @@ fn has_parts(value: &Value) -> bool {
 /// Returns the words, numbers and brackets of a text, with blanks around each.
 ///
 /// The words are in lower case.
-fn words(text: &str) -> String {
+fn normalize_words(text: &str) -> String {
     // Replace these escape sequences first, or their letters would become part of a word.
     let text = text.replace("\\n", " ").replace("\\r", " ").replace("\\t", " ");
     let text = plain(&text).to_lowercase();

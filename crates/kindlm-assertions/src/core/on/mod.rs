@@ -17,7 +17,7 @@ use crate::core::missing_evidence::{is_input_missing, is_output_missing, no_outp
 use crate::core::output::{output_value, prompt};
 use crate::core::recorded::{missing, missing_evidence_advice};
 use crate::core::workspace::stays_inside;
-use path::{Step, follow, place, read, unknown};
+use path::{Step, follow, parse_path, place, unknown};
 
 /// The first words of paths.
 const ROOTS: [&str; 18] = [
@@ -78,7 +78,7 @@ impl fmt::Display for Selector {
 impl Selector {
     /// Parses a path such as `json.order.id`. Pointers of problems start at the text of the path.
     pub fn new(written: &str) -> Result<Self, Problem> {
-        let (word, steps) = read(written)?;
+        let (word, steps) = parse_path(written)?;
         let Some(root) = ROOTS.into_iter().find(|it| *it == word) else {
             return Err(unknown(written, word, &ROOTS));
         };

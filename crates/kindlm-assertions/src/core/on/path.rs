@@ -27,7 +27,7 @@ impl fmt::Display for Step {
 }
 
 /// Splits a path into its first word and its steps. A malformed path is a problem.
-pub(super) fn read(written: &str) -> Result<(&str, Vec<Step>), Problem> {
+pub(super) fn parse_path(written: &str) -> Result<(&str, Vec<Step>), Problem> {
     let end = written.find(['.', '[']).unwrap_or(written.len());
     let (root, mut rest) = written.split_at(end);
     let wrong = |what: &str| {
@@ -150,14 +150,17 @@ mod tests {
             ("messages[-1].text", "messages", "[-1].text"),
             ("json[\"a.b\"][\"]\"].c", "json", "[\"a.b\"][\"]\"].c"),
         ] {
-            let (found, steps) = read(written).unwrap();
+            let (found, steps) = parse_path(written).unwrap();
             assert_eq!(found, root);
             assert_eq!(steps.iter().map(ToString::to_string).collect::<String>(), shown);
         }
         for written in
             ["json.", "json..a", "json[", "json[a]", "json[0]a", "json[\"a]", "json[\"a\"b"]
         {
-            assert!(read(written).unwrap_err().message.contains("names no value"), "{written}");
+            assert!(
+                parse_path(written).unwrap_err().message.contains("names no value"),
+                "{written}"
+            );
         }
     }
 
@@ -173,7 +176,7 @@ mod tests {
             ("json.name.first", Err("json.name is a text")),
             ("json[0]", Err("json is an object")),
         ] {
-            let (root, steps) = read(written).unwrap();
+            let (root, steps) = parse_path(written).unwrap();
             let reached = follow(&value, root, &steps);
             assert_eq!(
                 reached.cloned().map_err(|it| it.as_str().to_owned()),

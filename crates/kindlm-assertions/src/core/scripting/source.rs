@@ -41,7 +41,7 @@ pub(crate) fn script_file(
     }
     let path = path.trim_start_matches("./").to_owned();
     let function = function.filter(|it| !it.is_empty()).map(str::to_owned);
-    Some(setup.texts.read(&path, setup.files).map(|text| ScriptFile { path, function, text }))
+    Some(setup.texts.load_text(&path, setup.files).map(|text| ScriptFile { path, function, text }))
 }
 
 fn split<'t>(named: &'t str, endings: &[&str]) -> (&'t str, Option<&'t str>) {

@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::result_evidence::{absent, whole};
-use crate::shared::html::read;
+use crate::shared::html::parse_html;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -45,7 +45,7 @@ struct ContainsHtml {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(ContainsHtml { label: own.label("Contains HTML"), negate: own.negate }))
 }
 
@@ -54,7 +54,7 @@ const ENOUGH: usize = 2;
 
 /// Returns the number of different signs of HTML in a text.
 fn signs(text: &str) -> usize {
-    let seen = read(text);
+    let seen = parse_html(text);
     let signs = [
         seen.start_tag,
         seen.end_tag,
@@ -86,7 +86,7 @@ impl Assertion for ContainsHtml {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let found = signs(&evidence.execution.output) >= ENOUGH;
-        let grade = Grade::of(found != self.negate, || {
+        let grade = Grade::from_pass(found != self.negate, || {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output to {not}contain HTML content")
         });

@@ -56,7 +56,7 @@ struct ContainsJson {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let schema = config.value.map(|it| it.compile(setup)).transpose()?;
     Ok(Arc::new(ContainsJson { schema, label: own.label("Contains JSON"), negate: own.negate }))
 }
@@ -93,11 +93,14 @@ impl Assertion for ContainsJson {
                 use `is-json` for output that is JSON as a whole";
             return vec![AssertionResult::errored(ID, &self.label, CHECK_GIVEN_UP, message)];
         }
-        let grade = Grade::of(fault.is_none() != self.negate, || match (fault, &self.schema) {
-            (Some(fault), _) => fault,
-            (None, None) => "Expected output to not contain valid JSON".to_owned(),
-            (None, Some(_)) => "Output contains JSON conforming to the provided schema".to_owned(),
-        });
+        let grade =
+            Grade::from_pass(fault.is_none() != self.negate, || match (fault, &self.schema) {
+                (Some(fault), _) => fault,
+                (None, None) => "Expected output to not contain valid JSON".to_owned(),
+                (None, Some(_)) => {
+                    "Output contains JSON conforming to the provided schema".to_owned()
+                }
+            });
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
             [match (&self.schema, found.objects.as_slice()) {

@@ -42,7 +42,7 @@ pub(super) fn find(text: &str) -> FoundObjects {
         if start < after {
             continue;
         }
-        match read(&text[start..], end.map(|it| it - start), &mut work) {
+        match read_object(&text[start..], end.map(|it| it - start), &mut work) {
             Ok(Some((value, length))) => {
                 after = start + length;
                 found.objects.push(value);
@@ -86,7 +86,7 @@ fn ends(text: &str) -> Vec<(usize, Option<usize>)> {
 ///
 /// Returns `None` if there is no readable object, or if the object is relaxed JSON that is too long or too deep. Fails
 /// if the allowed work is used up.
-fn read(
+fn read_object(
     text: &str,
     end: Option<usize>,
     work: &mut usize,

@@ -28,7 +28,7 @@ pub(super) fn find(text: &str) -> Vec<&str> {
             at = start + length;
             continue;
         }
-        let Some(tag) = Tag::read(rest) else {
+        let Some(tag) = Tag::parse(rest) else {
             at = start + 1;
             continue;
         };
@@ -101,7 +101,7 @@ struct Tag<'t> {
 
 impl<'t> Tag<'t> {
     /// Reads the tag at the start of `rest`, up to its `>` outside quotes; `None` without a complete tag.
-    fn read(rest: &'t str) -> Option<Self> {
+    fn parse(rest: &'t str) -> Option<Self> {
         let inside = rest.strip_prefix('<')?;
         let closing = inside.starts_with('/');
         let inside = inside.strip_prefix('/').unwrap_or(inside);

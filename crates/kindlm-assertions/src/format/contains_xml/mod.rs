@@ -54,7 +54,7 @@ struct ContainsXml {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let paths = config.value.map(RequiredElements::paths).transpose()?.unwrap_or_default();
     Ok(Arc::new(ContainsXml { paths, label: own.label("Contains XML"), negate: own.negate }))
 }
@@ -74,7 +74,7 @@ impl Assertion for ContainsXml {
         let documents: Vec<Document<'_>> = parsed.into_iter().filter_map(Result::ok).collect();
         let roots: Vec<_> = documents.iter().map(Document::root_element).collect();
         let grade = if roots.is_empty() {
-            Grade::of(self.negate, || "No XML content found in the output".to_owned())
+            Grade::from_pass(self.negate, || "No XML content found in the output".to_owned())
         } else {
             grade(&self.paths, &roots, self.negate)
         };

@@ -11,7 +11,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::result_evidence::{absent, whole};
-use crate::shared::html::{HtmlParts, read};
+use crate::shared::html::{HtmlParts, parse_html};
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -48,7 +48,7 @@ struct IsHtml {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(IsHtml { label: own.label("Is HTML"), negate: own.negate }))
 }
 
@@ -61,7 +61,7 @@ fn fault(text: &str) -> Option<&'static str> {
     if text.get(..5).is_some_and(|it| it.eq_ignore_ascii_case("<?xml")) {
         return Some("Output appears to be XML, not HTML");
     }
-    match read(text) {
+    match parse_html(text) {
         HtmlParts { bare_text: true, .. } => Some("Output must be wrapped in HTML tags"),
         HtmlParts { known_element: false, .. } => {
             Some("Output does not contain recognized HTML elements")
@@ -77,7 +77,7 @@ impl Assertion for IsHtml {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let fault = fault(&evidence.execution.output);
-        let grade = Grade::of(fault.is_none() != self.negate, || {
+        let grade = Grade::from_pass(fault.is_none() != self.negate, || {
             fault.unwrap_or("Expected output to not be valid HTML").to_owned()
         });
         let output = &evidence.execution.output;

@@ -52,7 +52,7 @@ struct IsJson {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let schema = config.value.map(|it| it.compile(setup)).transpose()?;
     Ok(Arc::new(IsJson { schema, label: own.label("Is JSON"), negate: own.negate }))
 }
@@ -68,11 +68,12 @@ impl Assertion for IsJson {
             (Some(_), None) => None,
             (Some(value), Some(schema)) => schema.fault(&value),
         };
-        let grade = Grade::of(fault.is_none() != self.negate, || match (fault, &self.schema) {
-            (Some(fault), _) => fault,
-            (None, None) => "Expected output to not be valid JSON".to_owned(),
-            (None, Some(_)) => "Output is JSON conforming to the provided schema".to_owned(),
-        });
+        let grade =
+            Grade::from_pass(fault.is_none() != self.negate, || match (fault, &self.schema) {
+                (Some(fault), _) => fault,
+                (None, None) => "Expected output to not be valid JSON".to_owned(),
+                (None, Some(_)) => "Output is JSON conforming to the provided schema".to_owned(),
+            });
         let output = &evidence.execution.output;
         vec![grade.result(ID, &self.label).with_failure_evidence(|| {
             [match (parsed(evidence.execution), &self.schema) {

@@ -53,7 +53,7 @@ struct IsSql {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let sql = config.value.compile()?;
     Ok(Arc::new(IsSql { sql, label: own.label("Is SQL"), negate: own.negate }))
 }
@@ -72,7 +72,7 @@ impl Assertion for IsSql {
                 return vec![AssertionResult::errored(ID, label, CHECK_GIVEN_UP, message)];
             }
         };
-        let grade = Grade::of(fault.is_none() != self.negate, || {
+        let grade = Grade::from_pass(fault.is_none() != self.negate, || {
             fault.unwrap_or_else(|| "The output SQL statement is valid".to_owned())
         });
         let output = &evidence.execution.output;

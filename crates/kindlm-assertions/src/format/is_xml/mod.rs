@@ -53,7 +53,7 @@ struct IsXml {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let paths = config.value.map(RequiredElements::paths).transpose()?.unwrap_or_default();
     Ok(Arc::new(IsXml { paths, label: own.label("Is XML"), negate: own.negate }))
 }
@@ -71,7 +71,7 @@ impl Assertion for IsXml {
         };
         let grade = match &parsed {
             Ok(document) => grade(&self.paths, &[document.root_element()], self.negate),
-            Err(err) => Grade::of(self.negate, || {
+            Err(err) => Grade::from_pass(self.negate, || {
                 format!("XML parsing failed: {}", fault::describe(text, err))
             }),
         };

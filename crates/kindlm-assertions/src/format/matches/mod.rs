@@ -55,7 +55,7 @@ struct Matches {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     let schema = value.compile(setup)?;
     Ok(Arc::new(Matches { schema, label: own.label("Matches the schema"), own }))
 }

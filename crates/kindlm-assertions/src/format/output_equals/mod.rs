@@ -56,7 +56,7 @@ struct OutputEquals {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     Ok(Arc::new(OutputEquals { value, label: own.label("Output equals"), own }))
 }
 

@@ -56,7 +56,7 @@ struct OutputMatches {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     let schema = value.compile(setup)?;
     Ok(Arc::new(OutputMatches { schema, label: own.label("Output matches the schema"), own }))
 }

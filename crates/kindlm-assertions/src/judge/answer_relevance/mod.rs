@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
@@ -81,7 +81,7 @@ struct AnswerRelevance {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let model = config.embedding_model.as_deref();
     if let Some(problem) = model.and_then(|it| setup.check_model("/embeddingModel", it)) {
         return Err(vec![problem]);
@@ -178,7 +178,7 @@ impl Assertion for AnswerRelevance {
     fn traits(&self) -> Traits {
         Traits {
             instructions: {
-                let instructions = Instructions::of([&self.frame.prompt]);
+                let instructions = Instructions::from_prompts([&self.frame.prompt]);
                 Some(instructions.beyond("how near embeddings are to each other"))
             },
             ..Traits::OF_OUTPUT

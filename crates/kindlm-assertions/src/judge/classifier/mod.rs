@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
@@ -73,7 +73,7 @@ struct Classifier {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     if config.labels.is_none() && config.rubric_prompt.is_none() {
         let help = "list them: the judge must choose among them";
         return Err(vec![Problem::new("", "`labels` is required").with_help(help)]);
@@ -122,7 +122,7 @@ impl Grader for Classifier {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw> {
+    fn parse_reply(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Self::Reading, Flaw> {
         read_scores(reply, &self.labels)
     }
 

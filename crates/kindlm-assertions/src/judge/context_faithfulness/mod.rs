@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::judging::{
     BuiltInQuestion, ContextSource, Frame, Graded, GradingPrompt, Inquiry, Instructions,
     JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, NotAsked, RubricPrompt, Slot, at, context_of, data_rule,
@@ -75,7 +75,7 @@ struct Faithfulness {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let (first, second) = match config.rubric_prompt {
         Some([first, second]) => (Some(first), Some(second)),
         None => (None, None),
@@ -149,7 +149,7 @@ impl Faithfulness {
 impl Assertion for Faithfulness {
     fn traits(&self) -> Traits {
         Traits {
-            instructions: Some(Instructions::of([&self.statements, &self.frame.prompt])),
+            instructions: Some(Instructions::from_prompts([&self.statements, &self.frame.prompt])),
             ..Traits::OF_OUTPUT
         }
     }

@@ -48,14 +48,14 @@ pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Flaw
 fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
     let lower = reply.to_lowercase();
     if let Some((_, list)) = lower.rsplit_once(IN_ORDER) {
-        return words(list).map(verdict).collect();
+        return split_words(list).map(verdict).collect();
     }
     let one = |text: &str| {
         let line = text.lines().find(|it| !it.trim().is_empty()).unwrap_or_default();
         if is_both(line) {
             return Err(Flaw::Contradiction("a verdict is both yes and no".to_owned()));
         }
-        verdict(words(line).next().unwrap_or("nothing"))
+        verdict(split_words(line).next().unwrap_or("nothing"))
     };
     lower.split(VERDICT).skip(1).map(one).collect()
 }
@@ -64,7 +64,7 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
 ///
 /// The reasons of the judge may come after both words.
 fn is_both(line: &str) -> bool {
-    let words: Vec<&str> = words(line).collect();
+    let words: Vec<&str> = split_words(line).collect();
     let are_both = |a: &str, b: &str| matches!((a, b), ("yes", "no") | ("no", "yes"));
     match words.as_slice() {
         [first, "and" | "or", second, ..] | [first, second] => are_both(first, second),
@@ -83,7 +83,7 @@ fn verdict(word: &str) -> Result<bool, Flaw> {
     }
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty())
 }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry,
@@ -76,7 +76,7 @@ struct Statement {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
     let context = context.map_err(|it| at("/contextTransform", it))?;
@@ -100,7 +100,7 @@ impl Grader for ContextRecall {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Statement>, Flaw> {
+    fn parse_reply(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Statement>, Flaw> {
         read_statements(reply)
     }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry,
@@ -94,7 +94,7 @@ struct Needed {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let context = ContextSource::new(config.context_transform.as_deref(), setup);
     let context = context.map_err(|it| at("/contextTransform", it))?;
@@ -119,7 +119,7 @@ impl Grader for ContextRelevance {
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, Flaw> {
+    fn parse_reply(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Needed, Flaw> {
         let context = context_of(&self.frame, &self.context, evidence);
         let context = context.map_err(|_| "the context is not known".to_owned())?;
         let units = match (self.units, &context.value) {

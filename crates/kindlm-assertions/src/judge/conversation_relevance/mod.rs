@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions,
@@ -82,7 +82,7 @@ struct Exchange {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Conversation relevance", "", own, prompt);
     let window = config.window_size.unwrap_or(WINDOW);
@@ -170,7 +170,8 @@ impl Assertion for ConversationRelevance {
         Traits {
             looks_at: LooksAt::AllAnswers,
             instructions: Some(
-                Instructions::of([&self.frame.prompt]).beyond("the turns of the conversation"),
+                Instructions::from_prompts([&self.frame.prompt])
+                    .beyond("the turns of the conversation"),
             ),
             ..Traits::OF_OUTPUT
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
@@ -103,7 +103,7 @@ struct GEval {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let Prompts { steps, evaluate } = config.rubric_prompt;
     let steps =
         GradingPrompt::new(STEPS, steps, Slot::new("/rubricPrompt/steps", &STEPS_GIVES), setup)?;
@@ -144,7 +144,7 @@ impl GEval {
         steps: &[String],
     ) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
-        let input = self.input.of(evidence.execution);
+        let input = self.input.find_task(evidence.execution);
         let listed = steps.join("\n- ");
         let vars = [
             ("criteria", json!(criterion)),

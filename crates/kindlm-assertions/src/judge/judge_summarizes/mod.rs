@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
@@ -84,7 +84,7 @@ struct Summarizes {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let table = Table::new(KINDS, &[FAITHFUL, STRICT], config.scores.as_ref());
     let table = table.map_err(|it| at("/scores", it))?;
@@ -109,7 +109,7 @@ impl Grader for Summarizes {
         })
     }
 
-    fn read(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
+    fn parse_reply(&self, evidence: &Evidence<'_>, reply: &str) -> Result<Choice, Flaw> {
         let judged = [&*self.source, &*evidence.execution.output];
         read_choice(reply, &["choice"], KINDS, |it| in_brackets(it, KINDS, &judged))
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
@@ -63,7 +63,7 @@ struct Rubric {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let frame = Frame::new(ID, "Rubric", &short(&config.value, 80), own, prompt)
         .by(&crate::core::grade::text(&config.value));
@@ -104,7 +104,7 @@ impl Grader for Rubric {
         Ok(Inquiry { images: images.clone(), ..inquiry })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
+    fn parse_reply(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Ruling, Flaw> {
         let ruling = read_ruling(reply)?;
         if ruling.pass.is_none() && self.frame.own.threshold.is_none() {
             return Err("`pass` is missing, and there is no threshold for the score".into());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::result_evidence::measure;
 use crate::{
@@ -103,7 +103,7 @@ struct MaxScore {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let decides_score = config.decides_score;
     let how = config.value.unwrap_or_default();
     let mut problems = Vec::new();

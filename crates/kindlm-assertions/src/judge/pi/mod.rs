@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::TOLERANCE;
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{asked, short};
 use crate::core::result_evidence::measure;
@@ -125,7 +125,7 @@ struct Pi {
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     setup.refuse_in_sandbox("the network")?;
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let url = config.url;
     let Some(host) = service::host(&url) else {
         let problem = Problem::new("/url", "expected the URL of a scoring service")

@@ -179,19 +179,19 @@ fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<
         Ok(reply) => reply,
         Err(obstacle) => return rules.iter().map(|rule| lost(rule, &obstacle)).collect(),
     };
-    let mut judgements = read(rules, inquiry, &reply);
+    let mut judgements = parse_reply(rules, inquiry, &reply);
     let (mut asked, mut unanswered) = (1, None);
     if let Some(again) = again(inquiry, &judgements, &reply) {
         match answer(answers, &again) {
             Ok(second) => {
-                judgements = judgements.completed_by(read(rules, inquiry, &second));
+                judgements = judgements.completed_by(parse_reply(rules, inquiry, &second));
                 (reply, asked) = (second, 2);
             }
             Err(obstacle) => unanswered = Some(obstacle),
         }
     }
     let result = |rule: &Cow<'_, Rule>| {
-        let judgement = judgements.of(&rule.id);
+        let judgement = judgements.for_rule(&rule.id);
         let result = match (judgement, &unanswered) {
             (Err(Flaw::Unreadable(_)), Some(obstacle)) => return lost(rule, obstacle),
             (judgement, _) => known(rule, judgement, &reply),
@@ -206,10 +206,10 @@ fn judged(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, answers: &Answers) -> Vec<
 }
 
 /// Reads the verdicts of a reply, by rule.
-fn read(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
+fn parse_reply(rules: &[Cow<'_, Rule>], inquiry: &Inquiry, reply: &Reading<'_>) -> Judgements {
     let own = inquiry.own_words(reply);
     let ids = rules.iter().map(|rule| rule.id.as_str());
-    Judgements::read(own.as_deref().map_err(String::as_str), ids)
+    Judgements::from_reply(own.as_deref().map_err(String::as_str), ids)
 }
 
 /// Returns the question about the rules without a readable verdict; `None` if no rule needs a second question.
@@ -253,7 +253,7 @@ impl Assertion for PromptAssertion {
         for (part, inquiry) in self.inquiries(&rules, evidence.execution) {
             let first = inquiry.first();
             let reply = answer(evidence.answers, &first).ok();
-            let judgements = reply.as_ref().map(|it| read(part, &inquiry, it));
+            let judgements = reply.as_ref().map(|it| parse_reply(part, &inquiry, it));
             questions.push(first);
             questions
                 .extend(judgements.zip(reply).and_then(|(it, reply)| again(&inquiry, &it, &reply)));

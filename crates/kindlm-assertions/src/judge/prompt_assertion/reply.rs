@@ -25,7 +25,10 @@ impl Judgements {
     ///
     /// `reply` is the judge's own part of the reply, or the reason why there is none. A verdict that cannot be read is
     /// a flaw of its rule, so this function never fails.
-    pub(super) fn read<'a>(reply: Result<&str, &str>, ids: impl Iterator<Item = &'a str>) -> Self {
+    pub(super) fn from_reply<'a>(
+        reply: Result<&str, &str>,
+        ids: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let objects = reply.map_err(Flaw::from).and_then(objects);
         let found = objects.as_deref().unwrap_or_default();
         let entries = entries(found);
@@ -79,7 +82,7 @@ impl Judgements {
     }
 
     /// Returns the verdict on a rule, or the reason for its absence.
-    pub(super) fn of(&self, id: &str) -> Result<&Judgement, &Flaw> {
+    pub(super) fn for_rule(&self, id: &str) -> Result<&Judgement, &Flaw> {
         const UNKNOWN: &Flaw = &Flaw::Unreadable(String::new());
         let rule = self.rules.iter().find(|(it, _)| it == id);
         rule.map_or(Err(UNKNOWN), |(_, verdict)| verdict.as_ref())

@@ -34,7 +34,7 @@ pub(super) fn schema(count: usize) -> Value {
 ///
 /// In JSON, the number is under `best`; in prose, it is the only number. The error describes the reply, such as `it chooses
 /// no output`.
-pub(super) fn read(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
+pub(super) fn parse_choice(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     let mut chosen: Option<(usize, String)> = None;
     let objects = objects(reply)?;
     for object in &objects {
@@ -159,7 +159,7 @@ mod tests {
             (r#"{"best": true}"#, [0, 1, 2], Err("it chooses true, which is none of 0 to 2")),
             (r#"{"best": 0} {"best": 1}"#, [0, 1, 2], Err("it chooses several different outputs")),
         ] {
-            let read = read(reply, &order).map_err(|flaw| flaw.to_string());
+            let read = parse_choice(reply, &order).map_err(|flaw| flaw.to_string());
             let read = read.as_ref().map(|it| (it.best, it.reason.as_str()));
             assert_eq!(read, expected.map_err(str::to_owned).as_ref().copied(), "{reply}");
         }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::OutputComparison;
 use crate::core::check::TOLERANCE;
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Frame, Graded, GradingPrompt, Inquiry, Instructions, JUDGE_EVAL_ERROR,
@@ -90,7 +90,7 @@ enum Orders {
 }
 
 impl Orders {
-    fn of(self, count: usize) -> Vec<Vec<usize>> {
+    fn list_permutations(self, count: usize) -> Vec<Vec<usize>> {
         let forth: Vec<usize> = (0..count).collect();
         match self {
             Self::One => vec![forth],
@@ -117,7 +117,7 @@ struct SelectBest {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let criterion = crate::core::grade::text(&config.value).into_owned();
     if criterion.trim().is_empty() {
@@ -171,7 +171,7 @@ impl SelectBest {
         if field.outputs.len() < 2 {
             return Ok(Vec::new());
         }
-        let orders = self.orders.of(field.outputs.len()).into_iter();
+        let orders = self.orders.list_permutations(field.outputs.len()).into_iter();
         orders
             .map(|order| {
                 let shown: Vec<&str> = order
@@ -189,7 +189,7 @@ impl SelectBest {
         let outputs: Vec<Value> = shown.iter().map(|it| output_for_templates(it)).collect();
         let vars = [("criteria", json!(self.criterion)), ("outputs", Value::Array(outputs))];
         self.frame.inquiry(evidence, &vars, MAX_TOKENS, || {
-            let task = self.input.of(evidence.execution);
+            let task = self.input.find_task(evidence.execution);
             let names: Vec<String> = (0..shown.len()).map(|it| format!("output {it}")).collect();
             let mut texts = vec![("task", task.as_str())];
             texts.extend(names.iter().map(String::as_str).zip(shown.iter().copied()));
@@ -270,7 +270,8 @@ impl Assertion for SelectBest {
         Traits {
             compares: true,
             instructions: Some(
-                Instructions::of([&self.frame.prompt]).beyond("the other outputs of the test"),
+                Instructions::from_prompts([&self.frame.prompt])
+                    .beyond("the other outputs of the test"),
             ),
             ..Traits::OF_OUTPUT
         }
@@ -285,7 +286,7 @@ impl Assertion for SelectBest {
             Ok(inquiries) => inquiries
                 .iter()
                 .flat_map(|(order, it)| {
-                    it.questions(evidence.answers, |reply| choice::read(reply, order))
+                    it.questions(evidence.answers, |reply| choice::parse_choice(reply, order))
                 })
                 .collect(),
             Err(NotAsked::First(question)) => vec![*question],
@@ -307,7 +308,7 @@ impl Assertion for SelectBest {
         let mut choices = Vec::with_capacity(inquiries.len());
         let mut by: Option<Respondent<'_>> = None;
         for (order, inquiry) in inquiries {
-            match inquiry.verdict(evidence.answers, |reply| choice::read(reply, &order)) {
+            match inquiry.verdict(evidence.answers, |reply| choice::parse_choice(reply, &order)) {
                 Ok((choice, respondent)) => {
                     by = Some(respondent.after(by.unwrap_or_default()));
                     choices.push((order, choice));

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::core::check::{hold_against, negate};
 use crate::core::codes::{EVIDENCE_MISSING, NEGATION_FAILED};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::PASSED;
 use crate::core::recorded::reported;
 use crate::core::result_evidence::{explained, measure};
@@ -75,7 +75,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     match (config.max_usd, own.threshold) {
         // With `maxUsd`, a `threshold` applies to the score, as in most assertions. Without `maxUsd`, `threshold` is
         // the limit.

@@ -53,7 +53,7 @@ struct Config {
 struct MaxFirstToken(Limit);
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: most } = config::read(value)?;
+    let Config { value: most } = config::parse_config(value)?;
     let label = own.label(&format!("First token within {most} ms"));
     Ok(Arc::new(MaxFirstToken(Limit { most, label, own })))
 }

@@ -50,7 +50,7 @@ struct Config {
 struct MaxLatency(Limit);
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: most } = config::read(value)?;
+    let Config { value: most } = config::parse_config(value)?;
     let label = own.label(&format!("At most {most} ms"));
     Ok(Arc::new(MaxLatency(Limit { most, label, own })))
 }

@@ -50,7 +50,7 @@ struct Config {
 struct MaxTurns(Limit);
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value: most } = config::read(value)?;
+    let Config { value: most } = config::parse_config(value)?;
     let label = own.label(&format!("At most {most} turns"));
     Ok(Arc::new(MaxTurns(Limit { most: most.into(), label, own })))
 }

@@ -73,7 +73,7 @@ impl Assertion for Perplexity {
         let perplexity = perplexity(&log_probs);
         let within = self.threshold.map(|it| perplexity <= it);
         let pass = within.is_none_or(|it| it != self.negate);
-        let grade = Grade::of(pass, || {
+        let grade = Grade::from_pass(pass, || {
             let is = if self.negate { "less than or equal to" } else { "greater than" };
             let (shown, threshold) =
                 (ecma::to_fixed(perplexity, 2), self.threshold.unwrap_or(f64::NAN));

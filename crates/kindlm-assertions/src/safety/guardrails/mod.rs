@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::recorded::{guardrails, missing};
 use crate::core::result_evidence::{absent_in, other};
@@ -72,7 +72,7 @@ fn build(
     own: EntryOptions,
     _setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     if config.config.and_then(|it| it.purpose).as_deref() == Some("redteam") {
         let message =
             "`purpose: redteam` is not supported: a check that fails would pass the whole test";

@@ -182,9 +182,11 @@ impl Assertion for IsRefusal {
                 Grade { pass: true, score, reason: reason.to_owned() }
             }
             (Some(_), true) => {
-                Grade::of(false, || "Expected output to not be a refusal".to_owned())
+                Grade::from_pass(false, || "Expected output to not be a refusal".to_owned())
             }
-            (None, negate) => Grade::of(negate, || "Expected output to be a refusal".to_owned()),
+            (None, negate) => {
+                Grade::from_pass(negate, || "Expected output to be a refusal".to_owned())
+            }
         };
         let output = &evidence.execution.output;
         vec![grade.result(ID, LABEL).with_failure_evidence(|| {

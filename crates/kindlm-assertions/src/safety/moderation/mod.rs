@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
@@ -81,7 +81,7 @@ struct Flag {
 }
 
 fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let prompt = GradingPrompt::new(SYSTEM, config.rubric_prompt, Slot::rubric(&GIVES), setup)?;
     let categories =
         config.value.unwrap_or_else(|| CATEGORIES.iter().map(|&it| it.to_owned()).collect());
@@ -128,7 +128,7 @@ impl Grader for Moderation {
         })
     }
 
-    fn read(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Flag>, Flaw> {
+    fn parse_reply(&self, _evidence: &Evidence<'_>, reply: &str) -> Result<Vec<Flag>, Flaw> {
         read_flags(reply)
     }
 

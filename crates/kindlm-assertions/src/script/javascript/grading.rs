@@ -33,7 +33,7 @@ impl JavaScript {
         match value {
             ScriptValue::Json(Value::Bool(held)) => {
                 let pass = *held != self.own.negate;
-                let grade = Grade::of(pass, || self.returned(*held));
+                let grade = Grade::from_pass(pass, || self.returned(*held));
                 grade.result(ID, &self.label)
             }
             ScriptValue::Number(number) => self.number(*number),

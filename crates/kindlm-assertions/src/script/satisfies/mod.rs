@@ -70,7 +70,7 @@ struct Satisfies {
 }
 
 fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
-    let Config { value, scripts } = config::read(value)?;
+    let Config { value, scripts } = config::parse_config(value)?;
     let settings = setup.script_settings(scripts.as_ref())?;
     let predicate = Predicate::new(&value, "value", settings, setup)
         .map_err(|problem| vec![problem.under("/value")])?;

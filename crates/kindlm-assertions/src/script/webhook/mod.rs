@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::codes::ASSERTION_FAILED;
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::output::{output_value, prompt};
 use crate::core::scripting::{ScriptSettings, ScriptsBlock};
 use crate::core::service::{self, TIMEOUT};
@@ -88,7 +88,7 @@ fn build(
     setup: &Setup<'_>,
 ) -> Result<Arc<dyn Assertion>, Vec<Problem>> {
     setup.refuse_in_sandbox("the network")?;
-    let config: Config = read(config)?;
+    let config: Config = parse_config(config)?;
     let url = config.value;
     let Some(host) = service::host(&url) else {
         let problem = Problem::new("/value", "a webhook needs the URL of a service")

@@ -11,7 +11,7 @@ use crate::core::service;
 impl Webhook {
     /// Returns the result for an answer.
     pub(super) fn grade(&self, body: &str) -> AssertionResult {
-        match read(body) {
+        match parse_reply(body) {
             Ok(reply) => self.graded(&reply),
             Err(why) => {
                 let shown = service::shown(body);
@@ -50,7 +50,7 @@ struct Reply {
 /// Parses a reply, or returns the reason why it is invalid.
 ///
 /// The reason is the rest of a sentence that starts with the service's name.
-fn read(body: &str) -> Result<Reply, String> {
+fn parse_reply(body: &str) -> Result<Reply, String> {
     let object = match serde_json::from_str(body) {
         Ok(Value::Object(reply)) => reply,
         Ok(_) => return Err("did not answer with a JSON object".to_owned()),
@@ -73,7 +73,7 @@ fn read(body: &str) -> Result<Reply, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::parse_reply;
 
     #[test]
     fn named_scores_are_scores() {
@@ -90,7 +90,7 @@ mod tests {
                 Some("returned the score null, which is not a number: `a` of its `namedScores`"),
             ),
         ] {
-            assert_eq!(read(body).err().as_deref(), expected, "{body}");
+            assert_eq!(parse_reply(body).err().as_deref(), expected, "{body}");
         }
     }
 }

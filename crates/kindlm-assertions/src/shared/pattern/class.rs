@@ -52,7 +52,7 @@ impl CharSet {
         Self(vec![(0, LAST)])
     }
 
-    pub(super) fn of(code: u32) -> Self {
+    pub(super) fn from_code(code: u32) -> Self {
         Self(vec![(code, code)])
     }
 
@@ -67,9 +67,9 @@ impl CharSet {
             }
             Some(c) if !c.is_ascii() => match SAME_IGNORING_CASE.get(&u32::from(canonical(c))) {
                 Some(members) => Self(members.iter().map(|&it| (it, it)).collect()),
-                None => Self::of(code),
+                None => Self::from_code(code),
             },
-            _ => Self::of(code),
+            _ => Self::from_code(code),
         }
     }
 
@@ -220,7 +220,7 @@ mod tests {
             ('i', 'İ', false),
             ('\u{10400}', '\u{10428}', false),
         ] {
-            let set = CharSet::of(u32::from(a)).ignoring_case();
+            let set = CharSet::from_code(u32::from(a)).ignoring_case();
             assert_eq!(set.contains(u32::from(b)), equal, "{a} and {b}");
             let class = CharSet::equal_ignoring_case(u32::from(a));
             assert_eq!(class.contains(u32::from(b)), equal, "{a} and {b}");

@@ -108,10 +108,10 @@ impl Translator {
         let set = if self.mode.ignore_case {
             CharSet::equal_ignoring_case(code)
         } else {
-            CharSet::of(code)
+            CharSet::from_code(code)
         };
         match char::from_u32(code) {
-            Some(c) if set == CharSet::of(code) => {
+            Some(c) if set == CharSet::from_code(code) => {
                 if c.is_ascii_alphanumeric() || !c.is_ascii() {
                     self.out.push(c);
                 } else {

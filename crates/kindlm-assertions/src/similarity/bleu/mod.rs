@@ -52,7 +52,7 @@ struct Bleu {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let limit = Limit::new(own, 0.5);
     Ok(Arc::new(Bleu { references: config.value.texts()?, limit, label: own.label("BLEU") }))
 }

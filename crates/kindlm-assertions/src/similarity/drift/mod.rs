@@ -155,7 +155,7 @@ impl Assertion for Drift {
         match self.0.method {
             Method::Judge => {
                 let orders = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
-                orders.iter().flat_map(|it| it.questions(evidence.answers, read)).collect()
+                orders.iter().flat_map(|it| it.questions(evidence.answers, parse_reply)).collect()
             }
             Method::Embedding => {
                 let texts = [baseline, &evidence.execution.output];
@@ -204,7 +204,7 @@ fn baseline<'a>(evidence: &Evidence<'a>) -> Option<&'a str> {
     evidence.baseline.filter(|it| !it.is_empty())
 }
 
-fn read(reply: &str) -> Result<Scored, Flaw> {
+fn parse_reply(reply: &str) -> Result<Scored, Flaw> {
     read_score(reply, "driftScore")
 }
 
@@ -267,8 +267,8 @@ impl Drift {
     /// Both orders are needed because a judge may prefer the output that it reads first.
     fn by_judge(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {
         let [forth, back] = Order::BOTH.map(|order| self.inquiry(evidence, baseline, order));
-        let forth = forth.verdict(evidence.answers, read);
-        let back = back.verdict(evidence.answers, read);
+        let forth = forth.verdict(evidence.answers, parse_reply);
+        let back = back.verdict(evidence.answers, parse_reply);
         let ((forth, by), (back, respondent)) = match (forth, back) {
             (Ok(forth), Ok(back)) => (forth, back),
             (Err(obstacle), _) | (_, Err(obstacle)) => {

@@ -51,7 +51,7 @@ struct Gleu {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let limit = Limit::new(own, 0.5);
     Ok(Arc::new(Gleu { references: config.value.texts()?, limit, label: own.label("GLEU") }))
 }

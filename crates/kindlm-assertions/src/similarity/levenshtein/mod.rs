@@ -59,7 +59,7 @@ struct Levenshtein {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let threshold = own.threshold.unwrap_or(DEFAULT);
     if threshold < 0.0 {
         let problem = Problem::new("/threshold", "a distance cannot be below 0")
@@ -82,7 +82,7 @@ impl Levenshtein {
             Distance::Unknown => return None,
         };
         let relation = if near { "less than or equal to" } else { "greater than" };
-        Some(Grade::of(near != self.negate, || {
+        Some(Grade::from_pass(near != self.negate, || {
             let threshold = ecma::number(self.threshold);
             format!("Levenshtein distance {shown} is {relation} threshold {threshold}")
         }))

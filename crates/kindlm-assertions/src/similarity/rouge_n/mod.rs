@@ -56,7 +56,7 @@ struct RougeN {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let limit = Limit::new(own, 0.75);
     Ok(Arc::new(RougeN { reference: config.value, limit, label: own.label("ROUGE-N") }))
 }

@@ -59,7 +59,7 @@ struct Similarity {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     let limit = Limit::new(own, DEFAULT);
     if !(0.0..=1.0).contains(&limit.threshold) {
         let message = format!("a similarity cannot be {}", ecma::number(limit.threshold));

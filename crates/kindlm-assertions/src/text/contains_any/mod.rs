@@ -41,6 +41,6 @@ struct Config {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     Ok(Arc::new(Needles::any(ID, config.value, false, own)?))
 }

@@ -49,7 +49,7 @@ struct Equals {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     Ok(Arc::new(Equals { value: config.value, label: own.label("Equals"), negate: own.negate }))
 }
 
@@ -71,7 +71,7 @@ impl Assertion for Equals {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let output = &evidence.execution.output;
-        let grade = Grade::of(self.holds(evidence.execution) != self.negate, || {
+        let grade = Grade::from_pass(self.holds(evidence.execution) != self.negate, || {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output \"{output}\" to {not}equal \"{}\"", text(&self.value))
         });

@@ -48,7 +48,7 @@ struct Config {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value, strip_comments } = config::read(value)?;
+    let Config { value, strip_comments } = config::parse_config(value)?;
     let phrase = value.pattern("/value")?;
     let label = own.label(&format!("Includes {phrase}"));
     Ok(Arc::new(Occurs { id: ID, phrase, label, wanted: !own.negate, strip_comments }))

@@ -53,7 +53,7 @@ struct Regex {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     if value.is_empty() {
         let problem = Problem::new("/value", "the pattern is empty")
             .with_help("an empty pattern matches every output: write one, or remove the check");
@@ -77,7 +77,7 @@ impl Assertion for Regex {
                 return vec![AssertionResult::errored(ID, &self.label, CHECK_GIVEN_UP, message)];
             }
         };
-        let grade = Grade::of(found != self.negate, || {
+        let grade = Grade::from_pass(found != self.negate, || {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output to {not}match regex \"{}\"", self.pattern.as_str())
         });

@@ -53,7 +53,7 @@ struct StartsWith {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     if value.is_empty() {
         let problem = Problem::new("/value", "the text to begin with is empty").with_help(
             "every output begins with an empty text: write the beginning, or remove the check",
@@ -71,7 +71,7 @@ impl Assertion for StartsWith {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let held = evidence.execution.output.starts_with(&self.value);
-        let grade = Grade::of(held != self.negate, || {
+        let grade = Grade::from_pass(held != self.negate, || {
             let not = if self.negate { "not " } else { "" };
             format!("Expected output to {not}start with \"{}\"", self.value)
         });

@@ -13,7 +13,7 @@ use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::result_evidence::measure;
-use crate::shared::words::words;
+use crate::shared::words::split_words;
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
@@ -82,7 +82,7 @@ struct WordCount {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let config: Config = config::read(value)?;
+    let config: Config = config::parse_config(value)?;
     let limits = limits(&config.value).map_err(|problem| vec![problem])?;
     Ok(Arc::new(WordCount { limits, label: own.label("Word count"), negate: own.negate }))
 }
@@ -175,12 +175,12 @@ impl Assertion for WordCount {
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let count = words(&evidence.execution.output).count();
+        let count = split_words(&evidence.execution.output).count();
         #[expect(clippy::cast_precision_loss, reason = "no output has 2^53 words")]
         let number = count as f64;
         let held = self.limits.hold(number);
         let count = count.to_string();
-        let grade = Grade::of(held != self.negate, || {
+        let grade = Grade::from_pass(held != self.negate, || {
             if self.negate { self.limits.met(&count) } else { self.limits.missed(&count) }
         });
         vec![

@@ -71,7 +71,7 @@ struct CommandSucceeded {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value, timeout_ms } = config::read(value)?;
+    let Config { value, timeout_ms } = config::parse_config(value)?;
     let label = own.label(&format!("Command succeeded: {value}"));
     let timeout = timeout_ms.map(Duration::from_millis);
     Ok(Arc::new(CommandSucceeded { gather: Gather::Command { run: value, timeout }, label, own }))

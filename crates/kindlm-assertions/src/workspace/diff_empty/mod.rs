@@ -50,7 +50,7 @@ struct DiffEmpty {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(DiffEmpty { label: own.label("Nothing changed"), own }))
 }
 

@@ -59,7 +59,7 @@ struct FileDeleted {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value } = config::read(value)?;
+    let Config { value } = config::parse_config(value)?;
     let paths = Paths::new(&value, "/value")?;
     let label = own.label(&format!("File deleted: {paths}"));
     Ok(Arc::new(FileDeleted { paths, label, own }))

@@ -63,7 +63,7 @@ struct FileMatches {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { path, value } = config::read(value)?;
+    let Config { path, value } = config::parse_config(value)?;
     let phrase = value.pattern("/value")?;
     let path = stays_inside(&path, "/path")?;
     let label = own.label(&format!("{path} matches {phrase}"));

@@ -86,7 +86,7 @@ struct InDiff {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config { value, path, within } = config::read(value)?;
+    let Config { value, path, within } = config::parse_config(value)?;
     let phrase = value.pattern("/value")?;
     let paths = path.map(|it| Paths::new(&it, "/path")).transpose()?;
     let label = own.label(&format!("In diff: {phrase}"));

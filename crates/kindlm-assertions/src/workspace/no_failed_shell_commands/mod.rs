@@ -53,7 +53,7 @@ struct NoFailedShellCommands {
 }
 
 fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
-    let Config {} = config::read(value)?;
+    let Config {} = config::parse_config(value)?;
     Ok(Arc::new(NoFailedShellCommands { label: own.label("No failed shell commands"), own }))
 }
 

@@ -135,7 +135,8 @@ const SETTINGS: [&str; 14] = [
 ];
 
 fn build(value: &Value, _setup: &Setup<'_>) -> Built {
-    let Config { run, format, report, timeout_ms, names, count, protect } = config::read(value)?;
+    let Config { run, format, report, timeout_ms, names, count, protect } =
+        config::parse_config(value)?;
     if let Some(report) = &report {
         stays_inside(report, "/report")?;
     }

@@ -101,15 +101,15 @@ impl LooksAt {
 
 impl Traits {
     /// The traits of an assertion that judges the output.
-    pub const OF_OUTPUT: Self = Self::of(LooksAt::Output);
+    pub const OF_OUTPUT: Self = Self::new(LooksAt::Output);
 
     /// The traits of an assertion that judges the record: events, calls, cost.
-    pub const OF_RECORD: Self = Self::of(LooksAt::Record);
+    pub const OF_RECORD: Self = Self::new(LooksAt::Record);
 
     /// The traits of an assertion that judges the workspace of an agent.
     pub const OF_WORKSPACE: Self = Self::of_workspace();
 
-    const fn of(looks_at: LooksAt) -> Self {
+    const fn new(looks_at: LooksAt) -> Self {
         Self {
             label: None,
             looks_at,
@@ -130,7 +130,7 @@ impl Traits {
     }
 
     const fn of_workspace() -> Self {
-        let mut traits = Self::of(LooksAt::Record);
+        let mut traits = Self::new(LooksAt::Record);
         traits.needs_workspace = true;
         traits
     }

@@ -83,7 +83,7 @@ pub(super) fn messages(
     let Some(path) = text.strip_prefix(FILE) else {
         return in_text(text, "");
     };
-    let content = setup.texts.read(path, setup.files)?;
+    let content = setup.texts.load_text(path, setup.files)?;
     let content = content.strip_prefix('\u{feff}').unwrap_or(&content).trim();
     let unreadable = |why: &dyn std::fmt::Display| {
         Problem::new("", format!("`{path}` cannot be read: {why}"))

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{
     ScriptSettings, ScriptsBlock, compiled, context, label, output, script_file, with_console,
 };
-use crate::core::config::read;
+use crate::core::config::parse_config;
 use crate::core::grade::Grade;
 use crate::core::scripting::grading::SCRIPT_THREW;
 use crate::{Assertion, EntryOptions, Evidence, Setup, Traits};
@@ -95,7 +95,7 @@ impl Interpreted {
             "an interpreter outside of the sandbox ({})",
             language.name
         ))?;
-        let config: Script = read(config)?;
+        let config: Script = parse_config(config)?;
         let source = match script_file(&config.value, language.endings, setup) {
             Some(Err(problem)) => return Err(vec![problem.under("/value")]),
             Some(Ok(file)) => ScriptSource::File { path: file.path, function: file.function },

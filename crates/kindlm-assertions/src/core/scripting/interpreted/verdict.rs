@@ -40,7 +40,7 @@ impl Interpreted {
     }
 
     fn boolean(&self, held: bool) -> AssertionResult {
-        let grade = Grade::of(held != self.own.negate, || self.returned(held));
+        let grade = Grade::from_pass(held != self.own.negate, || self.returned(held));
         self.result(grade)
     }
 
