@@ -393,7 +393,7 @@ mod tests {
             [(format!("Working.\n{question}\n\n"), true), (format!("{question}\nDone.\n"), false)]
         {
             let output = parse(&stdout);
-            assert_eq!(kindlm_types::Facts::of(&output.events).parked, parked, "{stdout}");
+            assert_eq!(kindlm_types::Facts::from_events(&output.events).parked, parked, "{stdout}");
         }
     }
 

@@ -384,7 +384,7 @@ impl Entry {
     /// For a file without counts, the counts are computed from the rate and the number of judged repeats.
     pub fn rate(&self) -> Option<PassRate> {
         if let (Some(passed), Some(judged)) = (self.passed, self.judged) {
-            return PassRate::of(passed.min(judged), judged);
+            return PassRate::from_counts(passed.min(judged), judged);
         }
         if !self.was_judged() {
             return None;
@@ -397,7 +397,7 @@ impl Entry {
             reason = "from 0 to the number of repeats"
         )]
         let passed = (self.pass_rate.clamp(0.0, 1.0) * f64::from(judged)).round() as u64;
-        PassRate::of(passed, judged.into())
+        PassRate::from_counts(passed, judged.into())
     }
 
     /// Returns true if at least one repeat was judged. Without a judged repeat, the pass rate has no meaning.

@@ -13,7 +13,7 @@ pub struct Definitions(SchemaGenerator);
 
 /// Returns the schema of a type for deserialization; a plain function for tables of schemas.
 pub fn schema_of<T: JsonSchema>(definitions: &mut Definitions) -> Value {
-    definitions.of::<T>()
+    definitions.schema_for::<T>()
 }
 
 impl Default for Definitions {
@@ -31,7 +31,7 @@ impl fmt::Debug for Definitions {
 
 impl Definitions {
     /// Returns the schema of a type for deserialization. The types inside it become definitions.
-    pub fn of<T: JsonSchema>(&mut self) -> Value {
+    pub fn schema_for<T: JsonSchema>(&mut self) -> Value {
         T::json_schema(&mut self.0).to_value()
     }
 

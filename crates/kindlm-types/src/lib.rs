@@ -14,7 +14,7 @@
 //!     AssertionResult::fail("keywords", "Keyword allow list", MISSING, "no `refund` in the output")
 //!         .with_severity(Severity::Soft),
 //! ];
-//! assert_eq!(Outcome::of(&results), Outcome::Scored);
+//! assert_eq!(Outcome::from_results(&results), Outcome::Scored);
 //! ```
 #![deny(clippy::disallowed_methods)]
 

@@ -59,7 +59,7 @@ impl Checked {
     /// Skipped checks count only if all checks were skipped. Checks that need a model are errored, because no model is
     /// called.
     pub fn outcome(&self) -> Outcome {
-        Outcome::of(&self.results)
+        Outcome::from_results(&self.results)
     }
 }
 

@@ -75,7 +75,7 @@ fn each_turn_of_a_process_has_its_own_tokens_and_cost() {
 #[test]
 fn messages_of_subagents_are_not_the_answer_but_calls_count() {
     let (claude, _) = turns(AgentKind::ClaudeCode, include_str!("transcripts/claude-code.jsonl"));
-    let facts = Facts::of(&claude[0].events);
+    let facts = Facts::from_events(&claude[0].events);
     assert_eq!(facts.said, ["I will look at the file.", "I fixed `add`."]);
     let calls: Vec<_> =
         facts.actions.iter().map(|it| (it.name.unwrap(), it.state.as_str())).collect();
@@ -95,7 +95,7 @@ fn messages_of_subagents_are_not_the_answer_but_calls_count() {
         (vec!["fixing-bugs"], 1, 1)
     );
     assert_eq!(facts.subagents[0].name, Some("Explore"));
-    let facts = Facts::of(&claude[1].events);
+    let facts = Facts::from_events(&claude[1].events);
     assert_eq!(facts.errors, ["error_max_turns: Reached maximum number of turns (1)"]);
     assert_eq!(facts.input_requests[0].prompt.as_deref(), Some("Shall I commit?"));
 }
@@ -256,7 +256,11 @@ fn background_commands_have_no_result_before_their_end() {
         let opening = [call, started, begun].map(str::to_owned);
         let lines: Vec<String> = opening.into_iter().chain(lines).collect();
         let (_, reported) = turns(AgentKind::ClaudeCode, &lines.join("\n"));
-        assert_eq!(Facts::of(&reported.events).actions[0].state.as_str(), expected, "{lines:?}");
+        assert_eq!(
+            Facts::from_events(&reported.events).actions[0].state.as_str(),
+            expected,
+            "{lines:?}"
+        );
     }
 }
 
@@ -322,7 +326,7 @@ fn calls_without_permission_are_rejected() {
     ] {
         let (turns, reported) = turns(AgentKind::ClaudeCode, &lines);
         let events: Vec<Event> = turns.into_iter().flat_map(|it| it.events).collect();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let actions = facts.actions.iter();
         let actions: Vec<String> = actions
             .map(|it| format!("{} {}", it.name.unwrap_or_default(), it.state.as_str()))
@@ -356,7 +360,7 @@ fn uncompleted_codex_items_are_recorded() {
     ] {
         let (turns, reported) =
             turns(AgentKind::Codex, &format!("{begun}\n{}\n{done}", lines.join("\n")));
-        let facts = Facts::of(&turns[0].events);
+        let facts = Facts::from_events(&turns[0].events);
         let found = facts.actions.iter();
         let found: Vec<String> = found
             .map(|it| format!("{} {}", it.name.unwrap_or_default(), it.state.as_str()))
@@ -386,7 +390,7 @@ fn codex_statuses_are_used_as_reported() {
         ),
     ] {
         let (_, reported) = turns(AgentKind::Codex, &item(rest));
-        assert_eq!(Facts::of(&reported.events).actions[0].state.as_str(), state, "{rest}");
+        assert_eq!(Facts::from_events(&reported.events).actions[0].state.as_str(), state, "{rest}");
         let unknowns = reported.metadata().get("unknownLines").cloned();
         assert_eq!(unknowns, unknown.map(|it| json!({it: 1})), "{rest}");
     }
@@ -495,7 +499,7 @@ fn the_answer_is_recorded_as_one_message() {
     ] {
         let output = format!("{HELLO}\n{}", lines.join("\n"));
         let (turns, reported) = turns(AgentKind::Kindlm, &output);
-        assert_eq!(Facts::of(&turns[0].events).said, messages, "{lines:?}");
+        assert_eq!(Facts::from_events(&turns[0].events).said, messages, "{lines:?}");
         assert_eq!(turns[0].text, messages.last().copied().unwrap_or_default());
         assert_eq!(reported.metadata(), json!({"name": "mine"}).as_object().unwrap().clone());
         assert!(Channel::ALL.into_iter().all(|it| reported.coverage().includes(it)));

@@ -37,7 +37,7 @@ pub(crate) fn has_failed(state: ActionState) -> bool {
 pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     const LOADED: ActionState = ActionState::Ended(ActionStatus::Completed);
     let mut actions: Vec<(Action<'_>, bool)> =
-        Facts::of(events).actions.into_iter().map(|it| (it, false)).collect();
+        Facts::from_events(events).actions.into_iter().map(|it| (it, false)).collect();
     let mut called = 0;
     let mut loads = Vec::new();
     for event in events {

@@ -343,7 +343,7 @@ fn silent_commands_pass_no_output_check() {
             ..silent.clone()
         };
         let fine = Execution {
-            command: CommandEnd::of(Some(0), "no such order".to_owned()),
+            command: CommandEnd::from_parts(Some(0), "no such order".to_owned()),
             ..silent.clone()
         };
         for execution in [vouches, fine] {

@@ -166,7 +166,7 @@ impl AgentRun<'_> {
         if let Some(turn) = last {
             turn.events.end = execution.recorded_events.len();
         }
-        execution.command = CommandEnd::of(end.exit_code, end.stderr);
+        execution.command = CommandEnd::from_parts(end.exit_code, end.stderr);
         if let Some(coverage) = end.coverage {
             execution.completeness.coverage = coverage;
         }

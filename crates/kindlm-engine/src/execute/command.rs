@@ -29,7 +29,7 @@ impl Running<'_> {
                 self.judges.calls.spend(Event::reported_usd(&output.events));
                 execution.recorded_events = output.events;
                 execution.completeness.coverage = output.coverage;
-                execution.command = CommandEnd::of(output.exit_code, output.stderr);
+                execution.command = CommandEnd::from_parts(output.exit_code, output.stderr);
                 execution.latency_ms = Some(output.latency_ms);
                 execution.requests = 1;
                 let lost = CommandOutput::lost(&output.unreadable);

@@ -80,7 +80,7 @@ pub(super) fn evidence(
             cached: execution.spend.cached,
         },
         finish_reason: execution.finish_reason.clone().filter(|_| is_last),
-        command: CommandEnd::of(execution.exit_code(), String::new()),
+        command: CommandEnd::from_parts(execution.exit_code(), String::new()),
         vars: execution.vars.clone(),
         test_metadata: execution.test_metadata.clone(),
         log_probs: None,
@@ -127,7 +127,7 @@ fn without_result(execution: &Execution, of_turn: &Range<usize>) -> Vec<String> 
     let is_call = |it: &&Event| matches!(it, Event::ActionCalled { .. });
     let before = events.iter().take(of_turn.start).filter(is_call).count();
     let until = events.iter().take(of_turn.end).filter(is_call).count();
-    let actions = Facts::of(events).actions.into_iter();
+    let actions = Facts::from_events(events).actions.into_iter();
     let called = actions.filter_map(|it| Some((it.name?, it.state)));
     let of_turn = called.take(until).skip(before);
     let open = of_turn.filter(|(_, state)| *state == ActionState::Pending);

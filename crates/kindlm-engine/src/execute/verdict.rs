@@ -87,7 +87,7 @@ impl Running<'_> {
             return self.concluded(case, execution, sum).into();
         }
         let Judgement { results, cost_usd, usage, spending: judge_spending, .. } = sum;
-        let outcome = Outcome::of(&results);
+        let outcome = Outcome::from_results(&results);
         let (judge_cost_usd, judge_usage) = (cost_usd, usage.total());
         let error = self.unjudged(&results);
         let execution = *execution;

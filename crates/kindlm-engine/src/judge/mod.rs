@@ -165,7 +165,7 @@ async fn judge_stages(
             results.extend(found);
         }
     }
-    let outcome = Outcome::of(&results);
+    let outcome = Outcome::from_results(&results);
     let Spent { cost_usd, known_cost_usd, usage, spending } = spent;
     Judgement { results, result_counts, outcome, cost_usd, known_cost_usd, usage, spending, halt }
 }

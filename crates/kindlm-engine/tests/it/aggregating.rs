@@ -178,7 +178,7 @@ fn missing_evidence_is_left_out_and_not_a_zero() {
 #[test]
 fn an_execution_without_checks_is_skipped_and_has_its_cost() {
     let results = vec![AssertionResult::skipped("drift", "Baseline drift", "no baseline")];
-    let outcome = Outcome::of(&results);
+    let outcome = Outcome::from_results(&results);
     let unchecked = ExecutionResult { error: None, results, ..ended(outcome) };
     for (others, outcome, rate, cost) in [
         (Vec::new(), Outcome::Skipped, 0.0, 2.0),
@@ -241,7 +241,7 @@ fn any_run() -> impl Strategy<Value = ExecutionResult> {
     );
     (proptest::collection::vec(result, 0..5), 0.0..9000.0_f64, proptest::option::of(0.0..1.0_f64))
         .prop_map(|(results, latency, cost)| {
-            let mut run = ended(Outcome::of(&results));
+            let mut run = ended(Outcome::from_results(&results));
             run.results = results;
             run.execution.latency_ms = Some(latency);
             run.execution.spend.cost_usd = cost;

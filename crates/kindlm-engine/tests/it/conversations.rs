@@ -202,7 +202,7 @@ async fn parallel_calls_are_one_turn() {
     let calls = ["1", "2", "3"].map(|id| ToolCall { id: id.to_owned(), ..call("f", json!({})) });
     let (case, _) = converse(&suite, vec![calling(calls.into()), reply("done")]).await;
     let execution = &case.executions[0].execution;
-    assert_eq!(Facts::of(&execution.events()).answers, 2);
+    assert_eq!(Facts::from_events(&execution.events()).answers, 2);
     assert_eq!(execution.requests, 2);
 }
 
@@ -222,7 +222,7 @@ async fn a_call_that_the_test_cannot_answer_has_failed() {
         edit(&mut suite.cases[0], |it| it.tools = list(tools).iter().map(tool).collect());
         let (case, _) = converse(&suite, vec![calling(vec![call.clone()]), reply("done")]).await;
         let events = case.executions[0].execution.events().into_owned();
-        let state = Facts::of(&events).actions[0].state;
+        let state = Facts::from_events(&events).actions[0].state;
         assert_eq!(state, ActionState::Ended(status), "{call:?}");
         let first = events.first().map(Event::type_name);
         assert_eq!(first, Some("message"), "what the user said comes first");
@@ -245,8 +245,11 @@ async fn a_simulated_tool_can_fail_and_answer_differently_each_time() {
     let script = vec![calling(calls("1")), calling(calls("2")), calling(calls("3")), reply("done")];
     let (case, _) = converse(&suite, script).await;
     let events = case.executions[0].execution.events().into_owned();
-    let found: Vec<_> =
-        Facts::of(&events).actions.iter().map(|it| (it.output.cloned(), it.has_failed())).collect();
+    let found: Vec<_> = Facts::from_events(&events)
+        .actions
+        .iter()
+        .map(|it| (it.output.cloned(), it.has_failed()))
+        .collect();
     let output_text = |text: &str| Some(json!(text));
     assert_eq!(
         found,

@@ -107,7 +107,7 @@ fn a_soft_part_that_is_low_is_found_though_the_set_holds() {
     ] {
         let result = set(Verdict::Pass, parts);
         assert_eq!(result.findings().len(), findings);
-        assert_eq!(Outcome::of([&result]), outcome);
+        assert_eq!(Outcome::from_results([&result]), outcome);
         assert_eq!(case(result).findings().len(), findings);
     }
 }

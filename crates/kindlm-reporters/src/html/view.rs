@@ -514,7 +514,8 @@ mod tests {
         case.executions[0].execution =
             Execution { model: "gpt-4o".to_owned(), ..Execution::default() };
         assert_eq!(answer_title(&case), "simulated response");
-        case.executions[0].execution.command = kindlm_types::CommandEnd::of(Some(0), String::new());
+        case.executions[0].execution.command =
+            kindlm_types::CommandEnd::from_parts(Some(0), String::new());
         assert_eq!(answer_title(&case), "response");
         case.executions[0].execution =
             Execution { model: "transcript".to_owned(), ..Execution::default() };

@@ -169,7 +169,7 @@ fn a_case_of_which_nothing_was_checked_is_not_one_that_passed() {
     let result = AssertionResult::skipped("drift", "Baseline drift", "no baseline is there");
     case.executions[0].error = None;
     case.executions[0].results = vec![result];
-    case.executions[0].outcome = Outcome::of(&case.executions[0].results);
+    case.executions[0].outcome = Outcome::from_results(&case.executions[0].results);
     let name = case.case.clone();
     let why = "othing was checked: no baseline is there";
     for (id, style) in [

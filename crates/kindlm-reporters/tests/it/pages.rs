@@ -96,7 +96,7 @@ fn compared() -> Report {
         CaseChangeKind::Unknown { reason: "2 repeats could not be judged after".to_owned() },
         CaseChangeKind::NotComparable { reason: "the prompt is another one".to_owned() },
     ];
-    let rate = |passed| PassRate::of(passed, 10);
+    let rate = |passed| PassRate::from_counts(passed, 10);
     let changes = report
         .cases
         .iter()

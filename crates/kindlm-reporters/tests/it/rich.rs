@@ -51,7 +51,7 @@ fn case(
         name.clone_into(&mut it.execution.case);
         model.clone_into(&mut it.execution.model);
         it.execution.repeat = repeat;
-        it.outcome = Outcome::of(&it.results);
+        it.outcome = Outcome::from_results(&it.results);
     }
     let codes =
         executions.iter().flat_map(|it| &it.results).filter_map(|it| it.verdict.code().cloned());

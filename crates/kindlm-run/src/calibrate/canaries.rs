@@ -130,7 +130,7 @@ impl<'s> Canaries<'s> {
     /// resumed.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         self.judges.iter().filter_map(|judge| {
-            let base = CanaryWatch::of(judge.panel.name(), judge.check);
+            let base = CanaryWatch::new(judge.panel.name(), judge.check);
             match &judge.intent {
                 Intent::Ask(_) | Intent::Report { is_own: true, .. } => None,
                 Intent::Report { watch, count, is_own: false, .. } => {
@@ -162,7 +162,7 @@ impl<'s> Canaries<'s> {
     pub(crate) async fn ask(self, run: &CanaryRun<'_>) -> Result<Vec<CanaryWatch>, Failure> {
         let (mut watches, mut spent) = (Vec::new(), 0.0);
         for RunJudge { panel, check, intent } in self.judges {
-            let base = CanaryWatch::of(panel.name(), check);
+            let base = CanaryWatch::new(panel.name(), check);
             let watch = match intent {
                 Intent::Refrain(why) => not_asked(base, why),
                 Intent::Report { watch, count, caveat, is_own: true } => {

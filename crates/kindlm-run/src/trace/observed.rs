@@ -177,7 +177,7 @@ impl Observed for Observations {
             vars: begun.vars,
             test_metadata: begun.test_metadata,
             spend: Spend { cost_usd: self.prices.cost(reading), ..reading.execution.spend.clone() },
-            command: command.and_then(|it| CommandEnd::of(it.exit_code, it.stderr.clone())),
+            command: command.and_then(|it| CommandEnd::from_parts(it.exit_code, it.stderr.clone())),
             ..reading.execution.clone()
         };
         (execution, None)

@@ -53,7 +53,7 @@ impl<'a> Pair<'a> {
         } else {
             CaseChangeKind::Changed
         };
-        let rate = |it: Tally| PassRate::of(it.passed(), it.total());
+        let rate = |it: Tally| PassRate::from_counts(it.passed(), it.total());
         change(self.now, rate(self.before), rate(self.after), kind)
     }
 

@@ -230,7 +230,7 @@ pub(crate) fn execution() -> impl Strategy<Value = Execution> {
             first_token_ms,
             spend: Spend { cost_usd, paid_usd, earlier_usd, cached },
             finish_reason,
-            command: CommandEnd::of(exit_code, stderr),
+            command: CommandEnd::from_parts(exit_code, stderr),
             vars,
             test_metadata,
             log_probs,

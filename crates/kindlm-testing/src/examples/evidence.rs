@@ -89,7 +89,7 @@ impl Recorded {
             first_token_ms: written.first_token_ms,
             spend: Spend { cost_usd: written.cost_usd, ..Spend::default() },
             usage: written.usage,
-            command: CommandEnd::of(written.exit_code, String::new()),
+            command: CommandEnd::from_parts(written.exit_code, String::new()),
             completeness: Completeness {
                 truncated: written.truncated,
                 coverage: written.complete_for.map_or(Coverage::Complete, Coverage::Only),

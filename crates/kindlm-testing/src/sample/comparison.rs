@@ -11,8 +11,8 @@ use kindlm_types::{
 pub fn sample_comparison() -> Comparison {
     let change = |cases: u64, before: u64, after: u64| {
         let judged = cases * 5;
-        let before = PassRate::of(before, judged).unwrap_or_default();
-        let after = PassRate::of(after, judged).unwrap_or_default();
+        let before = PassRate::from_counts(before, judged).unwrap_or_default();
+        let after = PassRate::from_counts(after, judged).unwrap_or_default();
         RateChange {
             before,
             after,
@@ -65,7 +65,7 @@ pub fn sample_comparison() -> Comparison {
 
 fn cases() -> Vec<CaseChange> {
     let case = |case: &str, kind, before: Option<u64>, after: Option<u64>| {
-        let rate = |passed: Option<u64>| passed.and_then(|it| PassRate::of(it, 5));
+        let rate = |passed: Option<u64>| passed.and_then(|it| PassRate::from_counts(it, 5));
         let is_compared = before.is_some() && after.is_some();
         CaseChange {
             case: case.to_owned(),

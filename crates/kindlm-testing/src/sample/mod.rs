@@ -27,7 +27,7 @@ fn calibration() -> JudgeCalibration {
 
 /// Returns the watches of three judges: one without a change, one with an alarm, and one that was not asked.
 fn canaries() -> Vec<CanaryWatch> {
-    let judge = |judge: &str| CanaryWatch::of(judge, "judge");
+    let judge = |judge: &str| CanaryWatch::new(judge, "judge");
     let unchanged = CanaryWatch {
         asked: 5,
         different: 0,

@@ -139,7 +139,7 @@ pub struct CommandEnd {
 
 impl CommandEnd {
     /// Returns the end of a command; `None` without an exit code and without stderr.
-    pub fn of(exit_code: Option<i32>, stderr: String) -> Option<Self> {
+    pub fn from_parts(exit_code: Option<i32>, stderr: String) -> Option<Self> {
         (exit_code.is_some() || !stderr.is_empty()).then_some(Self { exit_code, stderr })
     }
 }
@@ -426,7 +426,7 @@ impl ExecutionResult {
     pub fn new(execution: Execution, results: Vec<AssertionResult>) -> Self {
         Self {
             execution,
-            outcome: Outcome::of(&results),
+            outcome: Outcome::from_results(&results),
             results,
             error: None,
             judge_cost_usd: Some(0.0),

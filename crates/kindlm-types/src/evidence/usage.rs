@@ -311,7 +311,7 @@ impl<'de> Deserialize<'de> for Usage {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Usage {
+    fn parse(json: &str) -> Usage {
         serde_json::from_str(json).unwrap()
     }
 
@@ -329,10 +329,10 @@ mod tests {
             ("{}", false, false),
             (r#"{"inputTokens":0,"outputTokens":0}"#, false, false),
         ] {
-            let usage = read(json);
+            let usage = parse(json);
             assert_eq!((usage.is_whole(), usage.has_parts()), (is_whole, has_parts), "{json}");
             let again = serde_json::to_string(&usage).unwrap();
-            assert_eq!(read(&again), usage, "{again}");
+            assert_eq!(parse(&again), usage, "{again}");
         }
     }
 
@@ -358,20 +358,20 @@ mod tests {
             (r#"{"inputTokens":5}"#, r#"{"inputTokens":5,"totalTokens":5,"partial":true}"#),
             (r#"{"totalTokens":9}"#, r#"{"totalTokens":9,"totalOnly":true}"#),
         ] {
-            let usage = read(json);
+            let usage = parse(json);
             assert_eq!(serde_json::to_string(&usage).unwrap(), written);
-            assert_eq!(read(written), usage, "{written}");
+            assert_eq!(parse(written), usage, "{written}");
         }
         assert!(
-            read(r#"{"inputTokens":0,"outputTokens":0,"cachedInputTokens":0}"#).is_unreported()
+            parse(r#"{"inputTokens":0,"outputTokens":0,"cachedInputTokens":0}"#).is_unreported()
         );
     }
 
     #[test]
     fn cached_tokens_are_summed_where_each_answer_reports_them() {
         let (cached, silent) = (
-            read(r#"{"inputTokens":5,"outputTokens":2,"cachedInputTokens":3}"#),
-            read(r#"{"inputTokens":5,"outputTokens":2}"#),
+            parse(r#"{"inputTokens":5,"outputTokens":2,"cachedInputTokens":3}"#),
+            parse(r#"{"inputTokens":5,"outputTokens":2}"#),
         );
         for (answers, expected) in [
             (vec![cached, cached], Some(6)),
@@ -388,8 +388,8 @@ mod tests {
 
     #[test]
     fn a_sum_with_a_part_that_was_not_counted_is_not_whole() {
-        let mut sum = read(r#"{"inputTokens":5,"outputTokens":2}"#);
-        sum += read(r#"{"inputTokens":5}"#);
+        let mut sum = parse(r#"{"inputTokens":5,"outputTokens":2}"#);
+        sum += parse(r#"{"inputTokens":5}"#);
         assert!(!sum.is_whole());
         assert_eq!(sum.without(sum), Usage { partial: true, ..Usage::default() });
     }

@@ -10,14 +10,14 @@ use std::sync::Arc;
 pub trait Files: Send + Sync {
     /// Reads a text file. `path` is relative to the suite, with `/` as separator. Fails if the file cannot be read, or
     /// must not be read.
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError>;
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError>;
 
     /// Reads a file that need not be text. Fails if the file cannot be read, must not be read, or has more bytes than
     /// `limit`.
     ///
     /// The default implementation reads text files only.
     fn read_bytes(&self, path: &str, limit: u64) -> Result<Vec<u8>, FileError> {
-        let text = self.read(path)?;
+        let text = self.read_file(path)?;
         let bytes = text.len() as u64;
         if bytes > limit {
             return Err(FileError::TooLarge { path: path.to_owned(), bytes, limit });
@@ -25,7 +25,7 @@ pub trait Files: Send + Sync {
         Ok(text.as_bytes().to_vec())
     }
 
-    /// Lists the files that match a glob pattern, as sorted paths for [`read`](Files::read). Fails if they cannot be
+    /// Lists the files that match a glob pattern, as sorted paths for [`read_file`](Files::read_file). Fails if they cannot be
     /// listed.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
@@ -134,7 +134,7 @@ pub enum FileError {
 pub struct NoFiles;
 
 impl Files for NoFiles {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         Err(FileError::NotFound { path: path.to_owned(), folder: "(no folder)".to_owned() })
     }
 

@@ -52,7 +52,7 @@ impl HostPattern {
         })?;
         let name = name.to_ascii_lowercase();
         match fault(&name) {
-            None => Ok(Self { name: Name::of(name), port }),
+            None => Ok(Self { name: Name::parse(name), port }),
             Some(help) => {
                 Err(problem(format!("`{entry}` is not the name of a host and matches none"), help))
             }
@@ -77,7 +77,7 @@ impl HostPattern {
 }
 
 impl Name {
-    fn of(name: String) -> Self {
+    fn parse(name: String) -> Self {
         match (in_brackets(&name), name.strip_prefix("*.")) {
             (Some(address), _) => Self::V6(address),
             (None, Some(parent)) => Self::Below(parent.to_owned()),

@@ -40,7 +40,7 @@ pub struct CanaryWatch {
 
 impl CanaryWatch {
     /// Returns the watch of a judge before its first request: no outputs, and a cost of 0.
-    pub fn of(judge: impl Into<String>, check: impl Into<String>) -> Self {
+    pub fn new(judge: impl Into<String>, check: impl Into<String>) -> Self {
         let (judge, check) = (judge.into(), check.into());
         Self { judge, check, cost_usd: Some(0.0), ..Self::default() }
     }

@@ -22,10 +22,10 @@ pub trait CaseSource: fmt::Debug {
     fn mark(&self, position: usize) -> Option<CaseMark<'_>>;
 
     /// Loads the case at `position`, from 0. Fails if there is no such case, or it cannot be loaded.
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
     /// Returns the case as compact JSON. Returns `None` if the source has no such text; the caller then loads the case with
-    /// [`read`](Self::read). Fails if the text cannot be loaded.
+    /// [`read_case`](Self::read_case). Fails if the text cannot be loaded.
     ///
     /// The format is `Case` of `kindlm-wire`. The text is copied into reports without a check. A source that reads the
     /// text from a file must verify that it is unchanged.
@@ -76,12 +76,12 @@ impl CaseSource for Vec<CaseResult> {
         Some(CaseMark { model: &case.model, outcome: case.outcome, plan_index })
     }
 
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         let found = self.get(position).map(Cow::Borrowed);
         found.ok_or_else(|| CaseError::new(format!("there is no case result {position}")))
     }
 
     fn tally(&self) -> Cow<'_, Tally> {
-        Cow::Owned(Tally::of(self))
+        Cow::Owned(Tally::from_cases(self))
     }
 }

@@ -110,7 +110,7 @@ pub struct PassRate {
 impl PassRate {
     /// Returns the rate of a case; `None` if no repeat was judged.
     #[expect(clippy::cast_precision_loss, reason = "counts of repeats stay far below 2^52")]
-    pub fn of(passed: u64, judged: u64) -> Option<Self> {
+    pub fn from_counts(passed: u64, judged: u64) -> Option<Self> {
         (judged > 0).then(|| Self { rate: passed as f64 / judged as f64, passed, judged })
     }
 }

@@ -262,7 +262,7 @@ impl Outcome {
     /// Returns the outcome of an execution with these check results.
     ///
     /// An execution without checks has passed. If all checks were skipped, it is skipped, because nothing was checked.
-    pub fn of<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
+    pub fn from_results<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
         let mut outcome = None;
         let mut skips = false;
         for result in results {
@@ -283,7 +283,7 @@ impl Outcome {
     /// Without any score, the outcome depends on the checks. If they hold but one was skipped, the outcome is skipped,
     /// because that check might have given a score.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
-        let outcome = Self::of(results);
+        let outcome = Self::from_results(results);
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });
         match (outcome, crate::weighted_score(results)) {
             (Self::Passed | Self::Scored | Self::Failed, Some(score)) => {
@@ -312,7 +312,7 @@ impl Outcome {
     ) -> Self {
         let outcome = match threshold {
             Some(threshold) => Self::against(threshold, results),
-            None => Self::of(results),
+            None => Self::from_results(results),
         };
         if fails_required { outcome.max(Self::Failed) } else { outcome }
     }

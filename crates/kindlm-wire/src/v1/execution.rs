@@ -449,7 +449,7 @@ impl TryFrom<Execution> for ExecutionResult {
                     cached: wire.cached,
                 },
                 finish_reason: wire.finish_reason.map(FinishReason::from),
-                command: CommandEnd::of(wire.exit_code, wire.stderr),
+                command: CommandEnd::from_parts(wire.exit_code, wire.stderr),
                 vars: wire.vars,
                 test_metadata: wire.test_metadata,
                 log_probs: wire.log_probs,

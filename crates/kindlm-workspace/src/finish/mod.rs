@@ -149,7 +149,7 @@ async fn parts(
     wanted: &[Gather],
     execution: &Execution,
 ) -> Result<Parts, WorkspaceError> {
-    let summary = json!({"o11y": O11y::of(execution)});
+    let summary = json!({"o11y": O11y::from_execution(execution)});
     let summary =
         serde_json::to_vec_pretty(&summary).map_err(|err| WorkspaceError(err.to_string()))?;
     let protect: Vec<String> = wanted

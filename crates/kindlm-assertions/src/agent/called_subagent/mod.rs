@@ -110,7 +110,7 @@ impl Assertion for CalledSubagent {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let calls = Facts::of(&events).subagents;
+        let calls = Facts::from_events(&events).subagents;
         let (mut found, mut unanswered) = (0, 0);
         for call in &calls {
             match self.is_meant(call) {

@@ -95,7 +95,7 @@ impl Assertion for CalledTool {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
-        let actions = &Facts::of(&events).actions;
+        let actions = &Facts::from_events(&events).actions;
         self.pattern.questions(&Calls { actions, evidence })
     }
 
@@ -106,7 +106,7 @@ impl Assertion for CalledTool {
 
 impl CalledTool {
     fn finding(&self, events: &[Event], evidence: &Evidence<'_>) -> Vec<AssertionResult> {
-        let facts = Facts::of(events);
+        let facts = Facts::from_events(events);
         let calls = Calls { actions: &facts.actions, evidence };
         let mut found: Vec<String> = Vec::new();
         let mut closest = None;

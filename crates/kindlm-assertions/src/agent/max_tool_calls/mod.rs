@@ -73,7 +73,7 @@ impl Assertion for MaxToolCalls {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let count = facts.actions.len();
         let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
         let reason = format!("{count} tool calls, at most {} expected: {called}", self.most);

@@ -71,7 +71,7 @@ impl Assertion for MessageIncludes {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let Facts { said, answers, .. } = Facts::of(&events);
+        let Facts { said, answers, .. } = Facts::from_events(&events);
         // A program without a recorded answer may not have asked a model at all.
         if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);

@@ -65,7 +65,7 @@ impl Assertion for NoFailedActions {
         const FAILED: ActionState = ActionState::Ended(ActionStatus::Failed);
         let execution = evidence.execution;
         let events = execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let tools = facts.actions.iter().map(|it| (it.name, it.state, it.has_failed()));
         let others = facts.subagents.iter().map(|it| (it.name, it.state, it.state == FAILED));
         let calls: Vec<_> = tools.chain(others).collect();

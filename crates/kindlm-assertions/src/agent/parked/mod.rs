@@ -64,7 +64,7 @@ impl Assertion for Parked {
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let asked =
             facts.input_requests.last().map(|it| it.prompt.as_deref().unwrap_or("(no question)"));
         let reason = match (facts.parked, asked) {

@@ -204,7 +204,7 @@ impl Used {
             return Self { skills: calls.iter().filter_map(Skill::from_call).collect(), more };
         }
         let events = execution.events();
-        let actions = Facts::of(&events).actions;
+        let actions = Facts::from_events(&events).actions;
         let calls = execution.tool_calls.iter().enumerate();
         // Several calls may share an id. The actions of these calls have the same order as the calls.
         let has_failed = |at: usize, call: &ToolCall| {

@@ -69,7 +69,7 @@ impl Assertion for Succeeded {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let obstacle = obstacle(execution, &facts);
         // An agent without any recorded activity has neither succeeded nor failed.
         let alive = !events.is_empty() || execution.exit_code().is_some() || execution.requests > 0;

@@ -98,14 +98,14 @@ impl Assertion for ToolOrder {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
-        let actions = &Facts::of(&events).actions;
+        let actions = &Facts::from_events(&events).actions;
         let calls = Calls { actions, evidence };
         self.wanted.iter().flat_map(|it| it.questions(&calls)).collect()
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let calls = Calls { actions: &facts.actions, evidence };
         let both = self.found(&calls, false).and_then(|it| Ok((it, self.found(&calls, true)?)));
         let (found, at_best) = match both {

@@ -195,14 +195,14 @@ impl Assertion for ToolTrajectory {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let events = evidence.execution.events();
-        let actions = &Facts::of(&events).actions;
+        let actions = &Facts::from_events(&events).actions;
         let calls = Calls { actions, evidence };
         self.wanted.iter().flat_map(|it| it.questions(&calls)).collect()
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
-        let actions = Facts::of(&events).actions;
+        let actions = Facts::from_events(&events).actions;
         let calls = Calls { actions: &actions, evidence };
         let both = self.left(&calls, false).and_then(|it| Ok((it, self.left(&calls, true)?)));
         let (left, at_best) = match both {

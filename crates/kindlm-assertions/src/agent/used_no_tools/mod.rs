@@ -62,7 +62,7 @@ impl Assertion for UsedNoTools {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let called = names(facts.actions.iter().map(|it| it.name.unwrap_or("(unknown)")));
         let reason = format!("Called: {called}");
         let occurs = !facts.actions.is_empty();

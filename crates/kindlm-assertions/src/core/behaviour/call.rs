@@ -393,8 +393,11 @@ mod tests {
             vec![call(Value::Null, Some("{\"amount\": 50")), call(json!({"amount": 7}), None)];
         let execution = Execution { tool_calls, ..Execution::default() };
         let events = execution.events();
-        let found: Vec<bool> =
-            Facts::of(&events).actions.iter().map(|it| is_unreadable(it, &execution)).collect();
+        let found: Vec<bool> = Facts::from_events(&events)
+            .actions
+            .iter()
+            .map(|it| is_unreadable(it, &execution))
+            .collect();
         assert_eq!(found, [true, false]);
     }
 }

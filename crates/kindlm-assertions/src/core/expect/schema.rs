@@ -24,7 +24,7 @@ pub fn expect_schema(registry: &Registry) -> Value {
         }
         insert(&mut nested, path.pointer, place);
     }
-    let judging = definitions.of::<JudgeBlock>();
+    let judging = definitions.schema_for::<JudgeBlock>();
     insert(&mut nested, &format!("/{JUDGING}"), judging);
     let entry = list_entry(registry, &mut definitions);
     let list = json!({"type": "array", "items": entry, "description": "Any assertion, by its id."});
@@ -71,7 +71,7 @@ fn placed(registration: &Registration, definitions: &mut Definitions) -> Value {
     if !registration.build.asks_judges() {
         return schema;
     }
-    let judges = definitions.of::<JudgeBlock>();
+    let judges = definitions.schema_for::<JudgeBlock>();
     let properties = schema.as_object_mut().map(|it| it.entry("properties").or_insert(json!({})));
     if let (Some(Value::Object(properties)), Some(Value::Object(judges))) =
         (properties, judges.get("properties"))

@@ -425,7 +425,7 @@ struct Gaps {
 }
 
 fn gaps_in_calls(execution: &Execution, events: &[Event]) -> Gaps {
-    let actions = Facts::of(events).actions;
+    let actions = Facts::from_events(events).actions;
     let missing = actions.iter().enumerate().filter_map(|(at, it)| match it.name {
         None => Some((at, MissingFacts::Call)),
         Some(_) => is_input_missing(execution, it.input).then_some((at, MissingFacts::Arguments)),
@@ -457,7 +457,7 @@ fn messages(events: &[Event]) -> Value {
 }
 
 pub(crate) fn calls(events: &[Event]) -> Value {
-    let facts = Facts::of(events);
+    let facts = Facts::from_events(events);
     let calls = facts.actions.iter().map(|it| {
         let mut call = Map::new();
         call.insert("id".to_owned(), json!(it.call_id));
@@ -476,7 +476,7 @@ pub(crate) fn calls(events: &[Event]) -> Value {
 /// Returns the calls of an agent as promptfoo has them in the metadata of an answer: `toolCalls`, and `skillCalls`, which
 /// are the calls of the tool `Skill`.
 pub(crate) fn calls_in_metadata(events: &[Event]) -> [(&'static str, Value); 2] {
-    let facts = Facts::of(events);
+    let facts = Facts::from_events(events);
     let failed = |it: ActionState| matches!(it.as_str(), "failed" | "rejected");
     let calls = facts.actions.iter().map(|it| {
         let mut call = json!({"id": it.call_id, "name": it.name, "input": it.input});

@@ -63,7 +63,7 @@ impl Assertion for MaxTurns {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
-        let reported = u32::try_from(Facts::of(&events).answers).unwrap_or(u32::MAX);
+        let reported = u32::try_from(Facts::from_events(&events).answers).unwrap_or(u32::MAX);
         // For models that KindLM calls itself, each request counts as a turn.
         let answered = if execution.exit_code().is_none() { execution.requests } else { 0 };
         let known = execution.is_complete_for(Channel::Messages);

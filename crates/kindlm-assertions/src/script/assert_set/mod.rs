@@ -162,7 +162,7 @@ impl Set {
         let score = weighted_score(&parts);
         // The exception of a script has no opposite verdict.
         let threw = parts.iter().find_map(thrown).filter(|_| self.negate);
-        let mut result = match (Outcome::of(&parts), &self.scoring) {
+        let mut result = match (Outcome::from_results(&parts), &self.scoring) {
             (Outcome::Errored, _) => errored(&parts),
             _ if threw.is_some() => not_judged(&parts, threw),
             (_, Some(scoring)) => scoring.result(&parts, self.threshold, self.negate, evidence),

@@ -65,7 +65,7 @@ impl Assertion for NoFailedShellCommands {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let execution = evidence.execution;
         let events = execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let shells = || facts.actions.iter().filter(|it| it.kind == ToolKind::Shell);
         // A call without a recorded tool may be a shell command. The call only matters if it may have failed.
         let unnamed = facts.actions.iter().filter(|it| it.name.is_none());
@@ -74,7 +74,7 @@ impl Assertion for NoFailedShellCommands {
         let unnamed = unnamed.filter(may_have_failed).count();
         // A rejected command did not run, so it did not fail.
         let failed = shells().filter(|it| it.has_failed());
-        let failed: Vec<String> = failed.map(|it| ShellRun::of(it).command).collect();
+        let failed: Vec<String> = failed.map(|it| ShellRun::from_action(it).command).collect();
         let pending = shells().filter(|it| it.state == ActionState::Pending).count();
         let is_complete = execution.is_complete_for(Channel::Actions);
         let known = is_complete && pending + unnamed == 0;

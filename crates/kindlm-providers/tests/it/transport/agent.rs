@@ -272,7 +272,10 @@ async fn long_lines_and_many_of_them_come_through() {
     let long = "y".repeat(500_000);
     let (replies, err, end) = talk(&agent(&script), &[long.as_str()], LONG).await;
     assert_eq!(err, None);
-    assert_eq!((replies[0].text.len(), Facts::of(&replies[0].events).thoughts), (2_000_000, 2_000));
+    assert_eq!(
+        (replies[0].text.len(), Facts::from_events(&replies[0].events).thoughts),
+        (2_000_000, 2_000)
+    );
     assert_eq!(end.stderr.lines().count(), 2_000);
 }
 
@@ -367,7 +370,7 @@ async fn background_commands_are_awaited_within_the_turn() {
     let (replies, err, end) = talk(&start, &["hi"], short).await;
     assert_eq!((replies[0].text.as_str(), replies[0].cost_usd, err), ("It runs.", Some(0.5), None));
     let events: Vec<Event> = replies[0].events.iter().chain(&end.events).cloned().collect();
-    assert_eq!(Facts::of(&events).actions[0].state.as_str(), "pending");
+    assert_eq!(Facts::from_events(&events).actions[0].state.as_str(), "pending");
     assert!(end.metadata["warnings"].to_string().contains("still running"), "{:?}", end.metadata);
     // A subagent that still works may change the answer.
     let start = recorded(AgentKind::ClaudeCode, &[INIT, &other, RESULT], "read -r end");
@@ -419,7 +422,10 @@ async fn the_file_of_a_codex_thread_is_found_in_its_home() {
         assert_eq!(err, None);
         let told = &replies[0].coverage;
         assert_eq!(told.includes(kindlm_types::Channel::Actions), is_there);
-        assert_eq!(Facts::of(&replies[0].events).actions.len(), if is_there { 3 } else { 0 });
+        assert_eq!(
+            Facts::from_events(&replies[0].events).actions.len(),
+            if is_there { 3 } else { 0 }
+        );
     }
 }
 

@@ -155,7 +155,7 @@ impl Action<'_> {
 
 impl<'e> Facts<'e> {
     /// Derives the facts from events in order.
-    pub fn of(events: &'e [Event]) -> Self {
+    pub fn from_events(events: &'e [Event]) -> Self {
         let mut facts = Self::default();
         // Results are matched to calls by id. If two calls share an id, a result belongs to the later call.
         let mut actions: HashMap<&str, usize> = HashMap::new();

@@ -253,7 +253,7 @@ impl Event {
     ///
     /// Results without a recorded call are omitted.
     pub fn tool_calls(events: &[Self]) -> Vec<crate::ToolCall> {
-        let named = Facts::of(events).actions.into_iter().filter_map(|action| {
+        let named = Facts::from_events(events).actions.into_iter().filter_map(|action| {
             Some(crate::ToolCall {
                 id: action.call_id.to_owned(),
                 name: action.name?.to_owned(),

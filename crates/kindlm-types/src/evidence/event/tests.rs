@@ -45,7 +45,7 @@ fn calls_without_results_are_pending() {
         {"type": "action.called", "callId": "a", "name": "refund", "tool": "web_fetch"},
         {"type": "action.result", "callId": "a", "output": "no", "status": "failed"},
     ]));
-    let facts = Facts::of(&events);
+    let facts = Facts::from_events(&events);
     let told: Vec<_> = facts
         .actions
         .iter()
@@ -82,7 +82,7 @@ fn of_several_results_of_one_call_the_worst_counts() {
             all.push(json!({"type": "subagent.completed", "callId": "s", "status": status}));
         }
         let events = events(all.into());
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let action = &facts.actions[0];
         assert_eq!(
             (action.state.as_str(), action.output),
@@ -103,9 +103,9 @@ fn it_is_parked_if_its_last_step_is_a_question() {
     ] {
         let mut all = events(json!([{"type": "input.requested"}]));
         all.extend(events(last.clone()));
-        assert_eq!(Facts::of(&all).parked, parked, "{last}");
+        assert_eq!(Facts::from_events(&all).parked, parked, "{last}");
     }
-    assert!(!Facts::of(&[]).parked);
+    assert!(!Facts::from_events(&[]).parked);
 }
 
 #[test]

@@ -72,9 +72,9 @@ pub struct Fetched {
 
 impl O11y {
     /// Summarizes the events of an execution.
-    pub fn of(execution: &Execution) -> Self {
+    pub fn from_execution(execution: &Execution) -> Self {
         let events = execution.events();
-        let facts = Facts::of(&events);
+        let facts = Facts::from_events(&events);
         let mut summary = Self {
             total_turns: facts.said.len(),
             total_tool_calls: facts.actions.len(),
@@ -106,7 +106,7 @@ impl O11y {
             ToolKind::FileWrite | ToolKind::FileEdit => {
                 note(&mut self.files_modified, path(action.input));
             }
-            ToolKind::Shell => self.shell_commands.push(ShellRun::of(action)),
+            ToolKind::Shell => self.shell_commands.push(ShellRun::from_action(action)),
             ToolKind::WebFetch => {
                 let url = text_at(action.input, &["url", "uri"]).unwrap_or_default();
                 let status = number_at(action.output, &["status", "statusCode", "status_code"]);
@@ -121,7 +121,7 @@ impl O11y {
 
 impl ShellRun {
     /// Summarizes a shell tool call and its result.
-    pub fn of(action: &Action<'_>) -> Self {
+    pub fn from_action(action: &Action<'_>) -> Self {
         Self {
             command: command(action.input),
             exit_code: action.exit_code(),
@@ -210,7 +210,7 @@ mod tests {
             ..Execution::default()
         };
         assert_eq!(
-            serde_json::to_value(O11y::of(&execution)).unwrap(),
+            serde_json::to_value(O11y::from_execution(&execution)).unwrap(),
             json!({
                 "totalTurns": 1,
                 "toolCalls": {"deploy": 1, "file_edit": 2, "file_read": 1, "shell": 2, "web_fetch": 1},

@@ -60,7 +60,7 @@ impl Tally {
     }
 
     /// Computes the totals over cases that are in the order of the plan.
-    pub fn of<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
+    pub fn from_cases<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Self {
         let mut tally = Self::default();
         cases.into_iter().enumerate().for_each(|(position, case)| tally.observe(position, case));
         tally
@@ -544,7 +544,8 @@ pub(super) mod tests {
             all.collect()
         };
         let low = |models, cluster| {
-            let summary = Tally::of(&cases(models, cluster)).summary(&[], &[], ExitStatus::Success);
+            let summary =
+                Tally::from_cases(&cases(models, cluster)).summary(&[], &[], ExitStatus::Success);
             let parts = [summary.totals, summary.tags[0].totals, summary.models[0].totals];
             parts.map(|it| format!("{:.3}", it.held_interval.unwrap().low))
         };
@@ -557,7 +558,7 @@ pub(super) mod tests {
         let cases = cases(1, None);
         cases.iter().enumerate().for_each(|(at, case)| independent.observe(at, case));
         let summary = |it: &Tally| it.summary(&[], &[], ExitStatus::Success);
-        assert_eq!(summary(&independent), summary(&Tally::of(&cases)));
+        assert_eq!(summary(&independent), summary(&Tally::from_cases(&cases)));
     }
 
     #[test]
@@ -627,7 +628,7 @@ pub(super) mod tests {
             cost: Cost { unknown: u32::MAX, ..Cost::default() },
             ..case("x", Outcome::Failed)
         };
-        let summary = Tally::of([&many, &many]).summary(&[], &[], ExitStatus::Success);
+        let summary = Tally::from_cases([&many, &many]).summary(&[], &[], ExitStatus::Success);
         assert_eq!(summary.totals.cost.unknown, u32::MAX);
     }
 
@@ -644,7 +645,7 @@ pub(super) mod tests {
                 ..case(["x", "command"][usize::from(it % 2)], Outcome::Failed)
             })
             .collect();
-        let in_order = Tally::of(&cases).summary(&[], &[], ExitStatus::Success);
+        let in_order = Tally::from_cases(&cases).summary(&[], &[], ExitStatus::Success);
         let mut shuffled = Tally::default();
         for at in 0..cases.len() {
             let position = at * 17 % cases.len();
