@@ -120,7 +120,7 @@ pub fn merge_streamed<Cases: CaseSource>(
         (Tally::default(), Measurements::after(gates, &whole.canaries));
     let mut positions: HashMap<String, usize> = HashMap::new();
     for position in 0..cases.len() {
-        let case = cases.read(position)?;
+        let case = cases.read_case(position)?;
         tally.observe(position, &case);
         measurements.observe(&case);
         if lists_tests && !positions.contains_key(&case.case) {
@@ -159,13 +159,13 @@ impl<Cases: CaseSource> CaseSource for Merged<Cases> {
         Some(CaseMark { plan_index: None, ..self.parts.get(part)?.mark(at)? })
     }
 
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         let found = self.order.get(position).copied();
         let found = found.and_then(|(part, at)| Some((self.parts.get(part)?, at)));
         let Some((part, at)) = found else {
             return Err(CaseError::new(format!("there is no case result {position}")));
         };
-        Ok(Cow::Owned(CaseResult { plan_index: None, ..part.read(at)?.into_owned() }))
+        Ok(Cow::Owned(CaseResult { plan_index: None, ..part.read_case(at)?.into_owned() }))
     }
 
     fn tally(&self) -> Cow<'_, Tally> {

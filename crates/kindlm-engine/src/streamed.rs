@@ -168,7 +168,7 @@ impl CaseSource for Recorded<'_> {
         Some(CaseMark { model, outcome: *self.streamed.outcomes.get(position)?, plan_index })
     }
 
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         let planned = self.streamed.groups.units(position).len();
         let units = self.units(position);
         let first = units.first().and_then(|at| self.plan.units.get(*at)).copied();

@@ -55,7 +55,7 @@ impl CaseSource for Generated {
         (position < self.len).then_some(mark)
     }
 
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         Ok(Cow::Owned(self.case(position)))
     }
 

@@ -309,7 +309,7 @@ impl Translator<'_> {
 
     /// Reports a working folder that does not exist, if that can be known.
     pub(super) fn check_folder(&mut self, span: Span, folder: &str) {
-        if let Err(err @ FileError::NotFound { .. }) = self.inputs.files.read(folder) {
+        if let Err(err @ FileError::NotFound { .. }) = self.inputs.files.read_file(folder) {
             self.file_error(span, err.to_string(), "the path is relative to the config file");
         }
     }

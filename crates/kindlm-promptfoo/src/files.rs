@@ -54,7 +54,7 @@ impl Translator<'_> {
 
     /// Reads a text file without its byte order mark. If this fails, reports an error at `span` and returns `None`.
     pub(super) fn content(&mut self, span: Span, path: &str) -> Option<String> {
-        match self.inputs.files.read(path) {
+        match self.inputs.files.read_file(path) {
             Ok(text) => Some(text.trim_start_matches('\u{feff}').to_owned()),
             Err(err) => {
                 self.file_error(span, err.to_string(), "the path is relative to the config file");

@@ -29,7 +29,7 @@ impl NoAccess {
 }
 
 impl Files for NoAccess {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         Self::refuse(path)
     }
 

@@ -214,9 +214,9 @@ mod tests {
         }
         let files = Folder::open(folder.path()).unwrap();
         for path in ["sets/tone.yaml", "./sets/../sets/tone.yaml"] {
-            files.read(path).unwrap();
+            files.read_file(path).unwrap();
         }
-        assert!(files.read("missing.yaml").is_err());
+        assert!(files.read_file("missing.yaml").is_err());
         files.tree("app", TreeLimits { bytes: 1 << 20, files: 100 }).unwrap();
         let digests = file_digests(&place(folder.path()), &files, &Suite::default());
         assert_eq!(paths(&digests), ["app/src/a.ts", "kindlm.yaml", "sets/tone.yaml"]);

@@ -99,7 +99,7 @@ impl Folder {
 }
 
 impl Files for Folder {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         let bytes = self.read_bytes(path, MAX_FILE_BYTES)?;
         let text = std::str::from_utf8(&bytes).map_err(|err| FileError::NotText {
             path: path.to_owned(),

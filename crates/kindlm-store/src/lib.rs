@@ -18,8 +18,8 @@
 //! std::fs::write(folder.path().join("order.schema.json"), "{}")?;
 //!
 //! let files = Folder::open(folder.path())?;
-//! assert_eq!(&*files.read("./order.schema.json")?, "{}");
-//! assert!(matches!(files.read("../secrets.txt"), Err(FileError::Outside { .. })));
+//! assert_eq!(&*files.read_file("./order.schema.json")?, "{}");
+//! assert!(matches!(files.read_file("../secrets.txt"), Err(FileError::Outside { .. })));
 //!
 //! let runs = Runs::new(folder.path().join(".kindlm"));
 //! runs.save("20261120-140912-001-7f3a", r#"{"schemaVersion":1}"#)?;

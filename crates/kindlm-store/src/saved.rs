@@ -117,7 +117,7 @@ impl CaseSource for SavedCases {
         Some(CaseMark { model, outcome: case.outcome, plan_index: case.plan_index })
     }
 
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         let failed = |why: String| {
             let path = self.path.display();
             CaseError::new(format!(

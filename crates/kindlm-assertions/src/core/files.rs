@@ -19,7 +19,7 @@ impl TextFiles {
         if let Some(text) = known.get(path) {
             return Ok(Arc::clone(text));
         }
-        let text = files.read(path).map_err(|err| {
+        let text = files.read_file(path).map_err(|err| {
             let outside = matches!(err, FileError::Outside { .. });
             Problem::new("", err.to_string())
                 .with_kind(ProblemKind::File { outside })

@@ -87,7 +87,7 @@ fn problem(fault: Fault, pointer: &str) -> Problem {
 
 fn compile_file(files: &dyn Files, path: &str) -> Compiled {
     let fault = |message: String| vec![Fault { message, help: None, outside: false }];
-    let text = files.read(path).map_err(|err| {
+    let text = files.read_file(path).map_err(|err| {
         vec![Fault {
             message: err.to_string(),
             help: Some("the path is relative to the folder of the config file"),

@@ -17,7 +17,7 @@ struct Fixtures;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/conformance");
 
 impl Files for Fixtures {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         let file = Path::new(FOLDER).join("kindlm").join(path);
         std::fs::read_to_string(file)
             .map(Arc::from)

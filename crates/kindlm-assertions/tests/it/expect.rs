@@ -208,7 +208,7 @@ fn a_schema_with_a_byte_order_mark_is_read() {
 struct Counting(std::sync::atomic::AtomicUsize);
 
 impl Files for Counting {
-    fn read(&self, _path: &str) -> Result<std::sync::Arc<str>, FileError> {
+    fn read_file(&self, _path: &str) -> Result<std::sync::Arc<str>, FileError> {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Ok("{}".into())
     }

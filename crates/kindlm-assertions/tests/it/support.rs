@@ -18,7 +18,7 @@ use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Questi
 pub(crate) struct Memory(pub(crate) BTreeMap<String, String>);
 
 impl Files for Memory {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         match self.0.get(path) {
             Some(text) => Ok(Arc::from(text.as_str())),
             None => Err(FileError::NotFound { path: path.to_owned(), folder: "memory".to_owned() }),

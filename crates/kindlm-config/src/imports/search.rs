@@ -300,7 +300,7 @@ fn is_known(ending: &str) -> bool {
 
 fn load_file(files: &dyn Files, path: &str) -> Option<File> {
     let nothing = || Imports::Found(Arc::default());
-    match files.read(path) {
+    match files.read_file(path) {
         Ok(text) => {
             let digest = Digest::default().text(&text).finish();
             let language = Language::detect(path, &text);

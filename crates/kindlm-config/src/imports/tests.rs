@@ -8,7 +8,7 @@ use super::*;
 struct Texts(Vec<(&'static str, &'static str)>);
 
 impl Files for Texts {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         let found = self.0.iter().find(|(name, _)| *name == path);
         found
             .map(|(_, text)| Arc::from(*text))
@@ -135,8 +135,8 @@ fn a_configuration_names_files() {
 struct Counted(Texts, std::sync::atomic::AtomicU32);
 
 impl Files for Counted {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
-        let read = self.0.read(path);
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let read = self.0.read_file(path);
         self.1.fetch_add(read.is_ok().into(), std::sync::atomic::Ordering::Relaxed);
         read
     }
@@ -167,7 +167,7 @@ fn each_file_is_read_once_however_often_it_is_asked_for() {
 struct Large(u64);
 
 impl Files for Large {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         Err(FileError::TooLarge { path: path.to_owned(), bytes: self.0, limit: 64 })
     }
 

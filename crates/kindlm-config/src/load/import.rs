@@ -234,7 +234,7 @@ mod tests {
     struct NoFiles;
 
     impl Files for NoFiles {
-        fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
             Err(FileError::NotFound { path: path.to_owned(), folder: "here".to_owned() })
         }
 

@@ -178,7 +178,7 @@ mod tests {
     struct One;
 
     impl Files for One {
-        fn read(&self, path: &str) -> Result<std::sync::Arc<str>, FileError> {
+        fn read_file(&self, path: &str) -> Result<std::sync::Arc<str>, FileError> {
             match path {
                 "a.png" | "b.mp3" | "c.pdf" => Ok("bytes".into()),
                 _ => Err(FileError::NotFound { path: path.to_owned(), folder: "/".to_owned() }),

@@ -37,7 +37,7 @@ fn leads_out(path: &str) -> bool {
 }
 
 impl Files for Memory {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         if leads_out(path) {
             return Err(FileError::Outside { path: path.to_owned() });
         }

@@ -71,7 +71,7 @@ struct WrittenTest {
 struct InMemory(Map<String, Value>);
 
 impl Files for InMemory {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         match self.0.get(&format!("/cfg/{path}")).and_then(Value::as_str) {
             Some(text) => Ok(Arc::from(text)),
             None => Err(FileError::NotFound { path: path.to_owned(), folder: "/cfg".to_owned() }),

@@ -145,7 +145,7 @@ async fn a_streamed_report_has_only_the_carried_out_repeats() {
     let streamed = report_streamed(&suite, &plan, streamed, &memory, RunInfo::default());
     let again = execute(Run::new(&suite, &plan, &options, &following("pfpff"))).await;
     let held = report(&suite, &plan, again.cases, RunInfo::default());
-    assert_eq!(*streamed.cases.read(0).unwrap(), held.cases[0]);
+    assert_eq!(*streamed.cases.read_case(0).unwrap(), held.cases[0]);
     assert_eq!(streamed.summary(), held.summary());
     assert_eq!((held.totals().saved_repeats, held.totals().failed), (55, 1));
 }
@@ -169,7 +169,7 @@ async fn a_streamed_report_keeps_gaps_of_damaged_lines() {
     let repeats = held.cases[0].executions.iter().map(|it| it.execution.repeat);
     assert_eq!(repeats.take(3).collect::<Vec<_>>(), [0, 2, 3], "repeat 1 was not carried out");
     let streamed = report_streamed(&suite, &plan, streamed, &memory, RunInfo::default());
-    assert_eq!(*streamed.cases.read(0).unwrap(), held.cases[0]);
+    assert_eq!(*streamed.cases.read_case(0).unwrap(), held.cases[0]);
 }
 
 #[tokio::test(start_paused = true)]

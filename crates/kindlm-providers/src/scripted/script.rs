@@ -59,7 +59,7 @@ impl Script {
         }
         let file = config.file.as_deref().unwrap_or_default();
         let bad = |message: String| vec![Problem::new("/file", message)];
-        let text = files.read(file).map_err(|err| bad(err.to_string()))?;
+        let text = files.read_file(file).map_err(|err| bad(err.to_string()))?;
         let replies = parse(file, &text).map_err(|err| bad(format!("`{file}`: {err}")))?;
         let problems = check(&replies);
         if problems.is_empty() {

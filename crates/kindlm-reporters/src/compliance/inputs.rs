@@ -60,7 +60,7 @@ fn inputs(report: &AnyReport<'_>) -> Result<HashMap<String, Input>, RenderError>
         if inputs.len() == report.suite.tests.len() {
             break;
         }
-        let case = report.cases.read(position)?;
+        let case = report.cases.read_case(position)?;
         if inputs.contains_key(&case.case) {
             continue;
         }

@@ -158,7 +158,7 @@ impl<'a> Data<'a> {
         position: usize,
         blocks: &mut dyn Blocks,
     ) -> Result<(), RenderError> {
-        let case = report.cases.read(position)?;
+        let case = report.cases.read_case(position)?;
         let json = match self.cut.limit_for(case.outcome) {
             Some(most) => {
                 let mut json = wire(&wire_case(&case))?;

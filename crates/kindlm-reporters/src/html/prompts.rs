@@ -38,7 +38,7 @@ pub(super) fn between_models(report: &AnyReport<'_>) -> Result<Value, RenderErro
     let mut found = Vec::new();
     let mut size = 0;
     for position in 0..report.cases.len() {
-        let case = report.cases.read(position)?;
+        let case = report.cases.read_case(position)?;
         let Some(prompt) = of_case(&case) else { continue };
         let digest: [u8; 32] = Sha256::digest(&prompt).into();
         let (at, known) = match first.entry(case.case.clone()) {
@@ -51,7 +51,7 @@ pub(super) fn between_models(report: &AnyReport<'_>) -> Result<Value, RenderErro
         if known == digest {
             continue;
         }
-        let other = report.cases.read(at)?;
+        let other = report.cases.read_case(at)?;
         let lines = if size < MOST {
             view::shortened(diff::between(&of_case(&other).unwrap_or_default(), &prompt))
         } else {

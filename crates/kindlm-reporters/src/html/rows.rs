@@ -42,12 +42,12 @@ pub(super) fn write(report: &AnyReport<'_>, out: &mut dyn fmt::Write) -> Result<
         out.write_str("<p class=\"empty\">No test case was run.</p>\n")?;
     }
     for position in detailed {
-        let case = report.cases.read(*position)?;
+        let case = report.cases.read_case(*position)?;
         let fails = matches!(case.outcome, Outcome::Failed | Outcome::Errored);
         Case::new(report, &case, fails).render_into(out).map_err(|err| failed(&err))?;
     }
     let rows: Result<Vec<Row>, RenderError> =
-        listed.iter().map(|at| Ok(row(&*report.cases.read(*at)?))).collect();
+        listed.iter().map(|at| Ok(row(&*report.cases.read_case(*at)?))).collect();
     let rest = report.cases.len() - positions.len();
     let more = if rest > 0 {
         format!(

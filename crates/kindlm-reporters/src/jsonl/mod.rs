@@ -27,7 +27,7 @@ fn render(
         let line = if let Some(line) = report.cases.written(position)? {
             line
         } else {
-            let case = v1::Case::from(report.cases.read(position)?.into_owned());
+            let case = v1::Case::from(report.cases.read_case(position)?.into_owned());
             serde_json::to_string(&case)
                 .map_err(|err| RenderError::Format { format: "jsonl", message: err.to_string() })?
         };

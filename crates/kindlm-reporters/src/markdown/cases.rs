@@ -49,7 +49,7 @@ pub(super) fn cases(
     let mut reserved = 0;
     let mut left = room;
     for at in worst_first(report)? {
-        let case = report.cases.read(at)?;
+        let case = report.cases.read_case(at)?;
         let key = repeated::only_error(&case).map(error_cause_key);
         if AlikeCases::join(&mut alike, key.as_deref(), &case.case) {
             continue;
@@ -121,7 +121,7 @@ fn worst_first(report: &AnyReport<'_>) -> Result<Vec<usize>, RenderError> {
             rest.push(at);
             continue;
         }
-        let case = report.cases.read(at)?;
+        let case = report.cases.read_case(at)?;
         let is_regression = regressions.contains(&(case.case.as_str(), case.model.as_str()));
         let counts = case.repeat_counts();
         let held = f64::from(counts.held()) / f64::from(counts.executed().max(1));

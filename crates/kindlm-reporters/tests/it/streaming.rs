@@ -28,12 +28,12 @@ impl CaseSource for Elsewhere {
         self.cases.mark(position)
     }
 
-    fn read(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
+    fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {
         self.reads.set(self.reads.get() + 1);
         if self.unreadable == Some(position) {
             return Err(CaseError::new("line 7 of the journal is torn"));
         }
-        self.cases.read(position).map(|it| Cow::Owned(it.into_owned()))
+        self.cases.read_case(position).map(|it| Cow::Owned(it.into_owned()))
     }
 
     /// Returns every second case as JSON text, like a stored case.

@@ -42,8 +42,8 @@ impl<'a> Referred<'a> {
 }
 
 impl Files for Referred<'_> {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
-        let text = self.files.read(path)?;
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let text = self.files.read_file(path)?;
         let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if !digests.contains_key(path) {
             digests.insert(path.to_owned(), self.with_imports(path, &text));
@@ -147,7 +147,7 @@ mod tests {
             std::fs::write(folder.path().join("é.json"), text).unwrap();
             let files = Folder::open(folder.path()).unwrap();
             let referred = Referred::new(&files);
-            referred.read("é.json").unwrap();
+            referred.read_file("é.json").unwrap();
             let expect = r#"{"output": {"schemaFile": "\u00e9.json"}}"#;
             Basis::new(&referred, &[], None).digest(b"{}", [Some(expect), None])
         };

@@ -77,7 +77,7 @@ impl Originals {
             left_out: Vec::new(),
         };
         for position in 0..cases.len() {
-            let case = cases.read(position).map_err(|err| Failure::input(err.to_string()))?;
+            let case = cases.read_case(position).map_err(|err| Failure::input(err.to_string()))?;
             let of = (case.case.as_str(), case.model.as_str());
             if let Some(unit) = units.get(&of) {
                 found.push((*unit, RecordedCase::new(case.into_owned())));

@@ -75,7 +75,8 @@ impl OpenRun {
         let of_model =
             (0..cases.len()).filter(|at| cases.mark(*at).is_some_and(|it| it.model == model));
         for position in of_model {
-            let case = cases.read(position).map_err(|err| NotServed::Failed(err.to_string()))?;
+            let case =
+                cases.read_case(position).map_err(|err| NotServed::Failed(err.to_string()))?;
             if case.case == name {
                 return Ok(Some(case.into_owned()));
             }

@@ -172,7 +172,7 @@ impl PastCases {
     /// Returns the events of some cases, in the order of the report. Fails if a case cannot be read.
     pub(crate) fn events(&self, range: Range<usize>) -> Result<Vec<Event>, NotRead> {
         let event = |at| -> Result<Event, NotRead> {
-            let case = self.0.cases.read(at);
+            let case = self.0.cases.read_case(at);
             let case = case.map_err(|err| NotRead::Failed(err.to_string()))?;
             Ok(FailedCase::of_report(&case)
                 .map_or_else(|| Event::of_case(&case), |it| Event::of_failed_case(&it)))

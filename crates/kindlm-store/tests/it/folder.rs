@@ -32,7 +32,7 @@ fn open(folder: &tempfile::TempDir) -> Folder {
 fn reads_files_inside_the_folder() {
     let folder = suite();
     for path in ["a.json", "./a.json", "cases/../a.json"] {
-        assert_eq!(&*open(&folder).read(path).unwrap(), "{}", "{path}");
+        assert_eq!(&*open(&folder).read_file(path).unwrap(), "{}", "{path}");
     }
 }
 
@@ -49,7 +49,7 @@ fn refuses_paths_outside_existing_or_not() {
         "\\\\srv\\x\\y",
         "cases/../../secret.txt",
     ] {
-        let err = open(&folder).read(path).unwrap_err();
+        let err = open(&folder).read_file(path).unwrap_err();
         assert_eq!(err, FileError::Outside { path: path.to_owned() });
         assert_eq!(
             open(&folder).glob(path).unwrap_err(),
@@ -57,8 +57,8 @@ fn refuses_paths_outside_existing_or_not() {
         );
     }
     let outside = open(&folder).allow_outside(true);
-    assert_eq!(&*outside.read("../secret.txt").unwrap(), "secret");
-    assert_eq!(&*outside.read(&absolute).unwrap(), "secret");
+    assert_eq!(&*outside.read_file("../secret.txt").unwrap(), "secret");
+    assert_eq!(&*outside.read_file(&absolute).unwrap(), "secret");
     assert_eq!(outside.glob("../*.txt").unwrap(), ["../secret.txt"]);
 }
 
@@ -73,16 +73,19 @@ fn follows_links_only_while_they_stay_inside() {
     symlink("..", root.join("up")).unwrap();
     symlink("loop", root.join("loop")).unwrap();
     let files = open(&folder);
-    assert_eq!(&*files.read("in.json").unwrap(), "{}");
+    assert_eq!(&*files.read_file("in.json").unwrap(), "{}");
     for path in ["out.txt", "up/secret.txt"] {
-        assert!(matches!(files.read(path), Err(FileError::Outside { .. })), "{path}");
+        assert!(matches!(files.read_file(path), Err(FileError::Outside { .. })), "{path}");
     }
     assert!(matches!(files.glob("up/*.txt"), Err(FileError::Outside { .. })));
-    assert!(matches!(files.read("loop"), Err(FileError::Other { .. })));
-    assert_eq!(&*files.clone().allow_outside(true).read("out.txt").unwrap(), "secret");
+    assert!(matches!(files.read_file("loop"), Err(FileError::Other { .. })));
+    assert_eq!(&*files.clone().allow_outside(true).read_file("out.txt").unwrap(), "secret");
     // The folder itself may be a symbolic link.
     symlink("suite", folder.path().join("alias")).unwrap();
-    assert_eq!(&*Folder::open(folder.path().join("alias")).unwrap().read("a.json").unwrap(), "{}");
+    assert_eq!(
+        &*Folder::open(folder.path().join("alias")).unwrap().read_file("a.json").unwrap(),
+        "{}"
+    );
 }
 
 #[test]
@@ -105,10 +108,10 @@ fn reports_the_problem_of_a_file() {
         ("cases", "cannot read `cases`: it is a folder".to_owned()),
         ("", "cannot read ``: the path is empty".to_owned()),
     ] {
-        assert_eq!(files.read(path).unwrap_err().to_string(), message);
+        assert_eq!(files.read_file(path).unwrap_err().to_string(), message);
     }
-    assert!(matches!(files.read("nul\0"), Err(FileError::Other { .. })));
-    assert_eq!(&*files.read("bom.json").unwrap(), "{}");
+    assert!(matches!(files.read_file("nul\0"), Err(FileError::Other { .. })));
+    assert_eq!(&*files.read_file("bom.json").unwrap(), "{}");
 }
 
 #[cfg(unix)]
@@ -116,7 +119,7 @@ fn reports_the_problem_of_a_file() {
 fn never_waits_for_a_device() {
     let folder = suite();
     let files = open(&folder).allow_outside(true);
-    assert!(matches!(files.read("/dev/zero"), Err(FileError::Other { .. })));
+    assert!(matches!(files.read_file("/dev/zero"), Err(FileError::Other { .. })));
 }
 
 #[test]
@@ -145,7 +148,7 @@ proptest::proptest! {
     #[test]
     fn no_path_reads_the_secret(path in "(\\.\\./|\\./|cases/|suite/|deep/|/|\\\\|C:){0,6}(secret.txt|a.json|)") {
         let folder = suite();
-        if let Ok(text) = open(&folder).read(&path) {
+        if let Ok(text) = open(&folder).read_file(&path) {
             assert_ne!(&*text, "secret");
         }
     }

@@ -78,7 +78,7 @@ fn a_report_that_changes_while_it_is_used_is_an_error() {
     let report = open_report(&path).unwrap();
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.write_all(&vec![b'x'; json.len()]).unwrap();
-    let err = report.cases.read(0).unwrap_err().to_string();
+    let err = report.cases.read_case(0).unwrap_err().to_string();
     assert!(err.starts_with("cannot read result 0 of the report `"), "{err}");
     assert!(err.ends_with("it must not change while it is used"), "{err}");
 }

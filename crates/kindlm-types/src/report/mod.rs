@@ -311,6 +311,6 @@ impl<Cases: CaseSource + ?Sized> Report<Cases> {
         wanted: impl Fn(CaseMark<'_>) -> bool,
     ) -> impl Iterator<Item = Result<Cow<'_, CaseResult>, CaseError>> {
         let is_wanted = move |at: &usize| self.cases.mark(*at).is_some_and(&wanted);
-        (0..self.cases.len()).filter(is_wanted).map(|at| self.cases.read(at))
+        (0..self.cases.len()).filter(is_wanted).map(|at| self.cases.read_case(at))
     }
 }

@@ -52,7 +52,7 @@ impl<W: io::Write> Past<W> {
         if let Some(json) = source.written(position)? {
             out.write_all(json.as_bytes())?;
         } else {
-            let case = Case::from(source.read(position)?.into_owned());
+            let case = Case::from(source.read_case(position)?.into_owned());
             serde_json::to_writer(&mut *out, &case).map_err(io::Error::from)?;
         }
         Ok(())

@@ -370,7 +370,7 @@ impl<Source: CaseSource + ?Sized> Serialize for CasesOf<'_, Source> {
         let Self { source } = self;
         let mut cases = serializer.serialize_seq(Some(source.len()))?;
         for position in 0..source.len() {
-            let case = source.read(position).map_err(S::Error::custom)?;
+            let case = source.read_case(position).map_err(S::Error::custom)?;
             cases.serialize_element(&Case::from(case.into_owned()))?;
         }
         cases.end()

@@ -75,7 +75,7 @@ impl ScriptsBlock {
                 .with_kind(ProblemKind::File { outside })
                 .with_help(help)
         };
-        let problem = |(at, it): (usize, &String)| match files.read(it) {
+        let problem = |(at, it): (usize, &String)| match files.read_file(it) {
             Err(err @ FileError::NotFound { .. }) => {
                 let help = "the path is relative to the folder of the config file";
                 Some(problem(at, &err, false, help))

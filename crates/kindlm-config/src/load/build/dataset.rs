@@ -62,7 +62,7 @@ impl Builder<'_> {
             if self.base.sink.is_full {
                 return;
             }
-            match self.base.around.files.read(&path) {
+            match self.base.around.files.read_file(&path) {
                 Ok(text) => self.dataset_file(piece, at, &path, text, prompts),
                 Err(err) => self.base.sink.report_file(piece, at, &err),
             }

@@ -40,7 +40,7 @@ impl Original<'_> {
         let node = self.root.get("prompts")?.get(name)?;
         let places = [Some(node.span), node.get("user").map(|it| it.span)];
         let path = places.into_iter().flatten().find_map(|it| self.path_at(it))?;
-        let content = self.files.read(path).ok()?;
+        let content = self.files.read_file(path).ok()?;
         let content = content.trim_start_matches('\u{feff}').trim_end();
         let is_list = [".json", ".yaml", ".yml"].iter().any(|it| path.ends_with(it));
         let list = || {

@@ -65,8 +65,8 @@ impl<'a> Referred<'a> {
 }
 
 impl Files for Referred<'_> {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
-        let text = self.files.read(path)?;
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
+        let text = self.files.read_file(path)?;
         let digest = Digest::default().text(&text).finish();
         self.digests.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), digest);
         Ok(text)

@@ -24,7 +24,7 @@ impl Resolved<'_> {
             let at = format!("/extensions/{index}");
             let hook = hook(item.as_str().unwrap_or_default(), self.setup.scripts.runtime);
             match hook {
-                Ok((path, hook)) => match self.around.files.read(&path) {
+                Ok((path, hook)) => match self.around.files.read_file(&path) {
                     Ok(_) => self.suite.hooks.push(hook),
                     Err(err) => self.sink.report_file(piece, &at, &err),
                 },

@@ -121,7 +121,7 @@ impl Resolved<'_> {
         at: &str,
         path: &str,
     ) -> Option<(Arc<Source>, Node)> {
-        let text = match self.around.files.read(path) {
+        let text = match self.around.files.read_file(path) {
             Ok(text) => text,
             Err(err) => {
                 self.sink.report_file(piece, at, &err);

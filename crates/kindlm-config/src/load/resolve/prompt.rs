@@ -246,7 +246,7 @@ impl Resolved<'_> {
 
     /// Returns the text of a file, without white space at its end. Returns `None` after an error, which is reported.
     fn content_of(&mut self, piece: Piece<'_>, at: &str, span: Span, path: &str) -> Option<Node> {
-        match self.around.files.read(path) {
+        match self.around.files.read_file(path) {
             Ok(text) => {
                 let text = text.trim_start_matches('\u{feff}').trim_end();
                 Some(Node { span, used_at: None, kind: Kind::Text(text.into()) })

@@ -146,7 +146,7 @@ fn prompt(text: &str) -> Prompt {
 struct Memory(&'static [(&'static str, &'static str)]);
 
 impl Files for Memory {
-    fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+    fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
         let found = self.0.iter().find(|(name, _)| *name == path);
         found.map(|(_, text)| Arc::from(*text)).ok_or_else(|| FileError::NotFound {
             path: path.to_owned(),

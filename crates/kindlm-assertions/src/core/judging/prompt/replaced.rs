@@ -166,7 +166,7 @@ mod tests {
     struct One(&'static str, &'static str);
 
     impl Files for One {
-        fn read(&self, path: &str) -> Result<Arc<str>, FileError> {
+        fn read_file(&self, path: &str) -> Result<Arc<str>, FileError> {
             let path = path.to_owned();
             if path == self.0 {
                 Ok(self.1.into())
