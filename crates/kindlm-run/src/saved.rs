@@ -230,7 +230,7 @@ pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: b
         v1::write_compact(report, &mut out)?;
         out.flush()
     });
-    let kept = kept.and_then(|_| runs.save_head(&v1::RunHead::of(report)));
+    let kept = kept.and_then(|_| runs.save_head(&v1::RunHead::from_report(report)));
     match kept {
         Ok(()) if quiet => {}
         Ok(()) => world.notify(&format!("run {id} saved in .kindlm/runs beside {}", place.name)),

@@ -260,7 +260,7 @@ impl Runs {
             return Ok(head);
         }
         // A user may have copied the report into the folder, so the id in the report may differ from the folder's name.
-        let mut head = RunHead::of(&self.open(id)?);
+        let mut head = RunHead::from_report(&self.open(id)?);
         id.clone_into(&mut head.run);
         // The stored totals only save time, so a folder that is not writable is no error.
         let _ = self.save_head(&head);

@@ -83,7 +83,7 @@ mod tests {
             past.run.id = format!("run {day}");
             past.run.started_at = format!("2020-01-{day:02}T00:00:00Z");
             past.run.partial = partial;
-            RunHead::of(&past)
+            RunHead::from_report(&past)
         };
         let mut clean = head(2, false);
         clean.causes = Some(Vec::new());

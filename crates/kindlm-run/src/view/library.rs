@@ -44,7 +44,7 @@ pub(super) struct OpenRun {
 
 impl OpenRun {
     fn new(world: &World, report: Report<SavedCases>, path: PathBuf) -> Self {
-        let head = RunHead::of(&report);
+        let head = RunHead::from_report(&report);
         Self { report, head, path, world: world.clone(), served: OnceLock::new() }
     }
 

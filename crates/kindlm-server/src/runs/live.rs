@@ -290,7 +290,7 @@ impl LiveRun {
 
     /// Adds the events of the gates of the report.
     pub(super) fn judged(&self, report: &AnyReport<'_>) {
-        self.add(Event::of_gates(&RunHead::of(report)), |_| {});
+        self.add(Event::of_gates(&RunHead::from_report(report)), |_| {});
     }
 
     /// Marks the run as ended, and adds the last event. Clients see `error`, so it must not contain secrets.

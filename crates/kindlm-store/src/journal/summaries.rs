@@ -172,7 +172,7 @@ mod tests {
     fn a_summary_with_its_executions_is_the_written_case() {
         let folder = tempfile::tempdir().unwrap();
         // All summaries stay in memory, only the first summary, or no summary.
-        for room in [HELD, CaseSummary::of(&case("c", 3)).unwrap().size(), 0] {
+        for room in [HELD, CaseSummary::from_case(&case("c", 3)).unwrap().size(), 0] {
             in_and_out(&mut CaseSummaries {
                 room: Some(room),
                 ..CaseSummaries::new(folder.path()).unwrap()

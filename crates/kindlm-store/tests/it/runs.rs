@@ -161,7 +161,7 @@ fn heads_are_stored_and_made_again_with_the_report() {
     let path = runs.save(&id, &json(&report)).unwrap().with_file_name(Runs::HEAD);
     assert!(!path.exists());
     let head = runs.head(&id).unwrap();
-    assert_eq!(head, RunHead::of(&report));
+    assert_eq!(head, RunHead::from_report(&report));
     let size = path.metadata().unwrap().len();
     assert!((500..4_000).contains(&size), "{size} bytes");
 

@@ -203,7 +203,7 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 /// use kindlm_wire::v1::{Case, CaseSummary};
 ///
 /// # fn show(case: &CaseResult, executions: &[String]) -> serde_json::Result<()> {
-/// let head = CaseSummary::of(case)?;
+/// let head = CaseSummary::from_case(case)?;
 /// let json = head.around(executions);
 /// assert_eq!(json, serde_json::to_string(&Case::from(case))?);
 /// # Ok(())
@@ -217,11 +217,11 @@ impl CaseSummary {
     const END: &str = "]}";
 
     /// Serializes the part of a case before its executions. Fails if a value cannot be serialized.
-    pub fn of(case: &CaseResult) -> serde_json::Result<Self> {
+    pub fn from_case(case: &CaseResult) -> serde_json::Result<Self> {
         Self::with(case, Json::ToMake(scored(&case.scores)), &mut Vec::new())
     }
 
-    /// Serializes like [`of`](Self::of), from scores that may be serialized already.
+    /// Serializes like [`from_case`](Self::from_case), from scores that may be serialized already.
     ///
     /// `room` is a reusable buffer, whose contents are overwritten.
     fn with(
@@ -250,7 +250,7 @@ impl CaseSummary {
             cost: case.cost.into(),
             total_tokens: case.total_tokens,
             early_end: case.early_end.map(EarlyEnd::from),
-            reliability: Reliability::of(case),
+            reliability: Reliability::from_case(case),
             executions: [],
         };
         room.clear();
@@ -309,7 +309,7 @@ impl CaseSummaryWriter {
         let scores = &case.scores;
         let is_plain = !scores.is_empty() && scores.iter().all(is_plain);
         let made = if is_plain { self.scores.json(scores, || scored(scores))? } else { None };
-        CaseSummary::with(case, Json::of(made, || scored(scores)), &mut self.room)
+        CaseSummary::with(case, Json::new(made, || scored(scores)), &mut self.room)
     }
 }
 
@@ -384,7 +384,7 @@ impl From<&CaseResult> for Case {
 impl From<CaseResult> for Case {
     fn from(case: CaseResult) -> Self {
         let (pass, pass_rate) = (case.passed(), case.judged_pass_rate());
-        let reliability = Reliability::of(&case);
+        let reliability = Reliability::from_case(&case);
         Self {
             case: case.case,
             model: case.model,

@@ -126,7 +126,7 @@ pub struct HeadGate {
 
 impl RunHead {
     /// Returns the head of a report.
-    pub fn of<C: CaseSource + ?Sized>(report: &kindlm_types::Report<C>) -> Self {
+    pub fn from_report<C: CaseSource + ?Sized>(report: &kindlm_types::Report<C>) -> Self {
         let summary = report.summary();
         let (run, suite) = (&report.run, &report.suite);
         let models = summary.models.iter().take(LISTED).map(|it| {

@@ -90,7 +90,7 @@ pub struct Chances {
 
 impl Reliability {
     /// Returns the reliability of a case; `None` with fewer than two judged repeats.
-    pub(crate) fn of(case: &CaseResult) -> Option<Self> {
+    pub(crate) fn from_case(case: &CaseResult) -> Option<Self> {
         let judged = case.judged().filter(|it| it.total() > 1)?;
         let interval = case.pass_interval()?;
         let is_fixed = case.early_end.is_none();

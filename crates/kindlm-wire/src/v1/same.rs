@@ -58,7 +58,7 @@ pub(super) enum Json<'a, T> {
 }
 
 impl<'a, T> Json<'a, T> {
-    pub(super) fn of(made: Option<&'a RawValue>, to_make: impl FnOnce() -> T) -> Self {
+    pub(super) fn new(made: Option<&'a RawValue>, to_make: impl FnOnce() -> T) -> Self {
         made.map_or_else(|| Self::ToMake(to_make()), Self::Made)
     }
 }
