@@ -142,7 +142,7 @@ pub(crate) fn baseline_for(
     let label = label.unwrap_or(DEFAULT).to_owned();
     Ok(Reference {
         outputs,
-        digest: Some(Digest::of(text)),
+        digest: Some(Digest::from_content(text)),
         baseline: PassRates::Known(label, Box::new(found)),
     })
 }

@@ -92,7 +92,8 @@ pub fn set(
                 .with_help("fix the tests and run again, or accept it with `--force`"),
         ));
     }
-    let baseline = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
+    let baseline =
+        Baseline::from_report(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
     let (replaced, is_new) = replaced(&baselines, label, &saved.report.suite)?;
     // If a baseline is replaced, its cases show below which cases the run lacks. A new label or a damaged baseline has
     // no cases to compare with.

@@ -97,7 +97,8 @@ impl Side {
     ///
     /// Fails if a case of the run cannot be read.
     pub fn of_run(saved: &Saved) -> Result<Self, Failure> {
-        let results = Baseline::of(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
+        let results =
+            Baseline::from_report(&saved.report).map_err(|err| Failure::input(err.to_string()))?;
         Ok(Self { name: saved.name.clone(), results })
     }
 }
@@ -173,7 +174,7 @@ pub(crate) fn measure<Cases: CaseSource>(
     let mut why = not_compared(baseline).to_owned();
     if let PassRates::Known(label, baseline) = baseline {
         let margin = demand.and_then(|it| it.margin);
-        match Baseline::of(report) {
+        match Baseline::from_report(report) {
             Ok(results) => {
                 compare_with(report, results, (label, selected(baseline, suite, plan)), margin);
             }
@@ -213,7 +214,8 @@ pub fn measure_again<Cases: CaseSource>(
     let baseline = PassRates::load(place, label.unwrap_or(DEFAULT), &report.suite)?;
     if let PassRates::Known(label, baseline) = &baseline {
         if earlier.iter().all(|it| is_before(it, baseline)) {
-            let results = Baseline::of(report).map_err(|err| Failure::input(err.to_string()))?;
+            let results =
+                Baseline::from_report(report).map_err(|err| Failure::input(err.to_string()))?;
             let gone = earlier.iter().flat_map(|it| &it.cases);
             let gone = gone.filter(|it| it.kind == CaseChangeKind::Gone);
             let gone = gone.map(|it| (it.case.as_str(), it.model.as_str()));

@@ -125,7 +125,8 @@ impl<'s> Panel<'s> {
         let names: BTreeSet<&str> = self.models.iter().map(|it| it.provider.as_str()).collect();
         let decides = names.iter().filter_map(|it| decided_by(it, providers.get(*it)?, programs));
         let decides: Vec<Value> = decides.collect();
-        (!decides.is_empty()).then(|| Digest::of(Value::Array(decides).to_string()).to_string())
+        (!decides.is_empty())
+            .then(|| Digest::from_content(Value::Array(decides).to_string()).to_string())
     }
 
     /// Returns the key of the judge's stored calibrations.
@@ -144,7 +145,7 @@ impl<'s> Panel<'s> {
         check: &str,
         prompts: &[String],
     ) -> Result<Option<Calibration>, Failure> {
-        let known = store.of(&self.stored()).map_err(|err| Failure::store(&err))?;
+        let known = store.for_judge(&self.stored()).map_err(|err| Failure::store(&err))?;
         Ok(known.into_iter().find(|it| it.check == check && it.prompts == prompts))
     }
 }

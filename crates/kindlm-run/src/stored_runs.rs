@@ -480,7 +480,7 @@ mod tests {
         save(&place, "b", "2026-10-02T00:00:00.000Z");
         save(&place, "c", "2026-11-28T00:00:00.000Z");
         save(&place, "d", "2026-10-03T00:00:00.000Z");
-        Baselines::new(place.state()).set("old", &Baseline::of(&first).unwrap()).unwrap();
+        Baselines::new(place.state()).set("old", &Baseline::from_report(&first).unwrap()).unwrap();
         let month = Some(Duration::from_hours(30 * 24));
         let removed = prune(&world, &place, None, Prune { keep: 1, older_than: month }).unwrap();
         assert_eq!(removed, ["b"]);
@@ -498,7 +498,7 @@ mod tests {
         let world = world(folder.path(), &Arc::default());
         let place = SuiteFolder::new(&world, Path::new("kindlm.yaml"));
         let report = save(&place, "a", "2026-10-01T00:00:00.000Z");
-        Baselines::new(place.state()).set("old", &Baseline::of(&report).unwrap()).unwrap();
+        Baselines::new(place.state()).set("old", &Baseline::from_report(&report).unwrap()).unwrap();
         fs::create_dir_all(place.state().join("responses/x")).unwrap();
         fs::write(place.state().join("responses/x/1.json"), "12345").unwrap();
         let found = leftovers(&world, &place).unwrap();

@@ -93,7 +93,8 @@ impl SuiteKey {
     pub(crate) fn is_same(&self, journal: &Journal) -> bool {
         let header = journal.header();
         let project = header.settings.get(PROJECT);
-        header.suite == self.name && project.is_none_or(|it| *it == Digest::of(&self.project))
+        header.suite == self.name
+            && project.is_none_or(|it| *it == Digest::from_content(&self.project))
     }
 
     /// Returns true if the report belongs to a run of this suite and this config file.

@@ -276,7 +276,7 @@ impl CheckKind<'_> {
             )));
         }
         let kept = self.panel.stored();
-        let own = known.of(&kept).map_err(|err| Failure::store(&err))?;
+        let own = known.for_judge(&kept).map_err(|err| Failure::store(&err))?;
         let mut own = own.iter().filter(|it| it.check == self.check).peekable();
         if own.peek().is_some() {
             return Ok(match own.find(|it| it.prompts == self.prompts) {

@@ -98,7 +98,7 @@ fn journal(scratch: &Path) {
     row("read in another order", MANY, || {
         for it in (0..MANY).rev() {
             let place = index.get(&format!("case number {it}"), "gpt-4o", 0).unwrap();
-            journal.read(place).unwrap();
+            journal.read_execution(place).unwrap();
         }
     });
 }

@@ -192,18 +192,20 @@ impl Baseline {
     /// Creates a baseline from the report of a run.
     ///
     /// Fails if a case of the report cannot be read.
-    pub fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Result<Self, CaseError> {
+    pub fn from_report<Cases: CaseSource + ?Sized>(
+        report: &Report<Cases>,
+    ) -> Result<Self, CaseError> {
         let mut baseline = Self::new(&report.suite.name, &report.run.started_at);
         baseline.project = Some(report.suite.project.clone());
         baseline.run_id = Some(report.run.id.clone()).filter(|id| !id.is_empty());
         baseline.git_commit.clone_from(&report.run.git_commit);
-        let mut conditions = Conditions::of(report);
+        let mut conditions = Conditions::from_report(report);
         for case in report.each() {
             let case = case?;
             for result in case.executions.iter().flat_map(|it| &it.results) {
                 conditions.add_judges(result);
             }
-            baseline.insert(Entry::of(&case));
+            baseline.insert(Entry::from_case(&case));
         }
         baseline.conditions = Some(conditions);
         Ok(baseline)
@@ -324,7 +326,7 @@ impl FromIterator<(String, String)> for TurnTexts {
 
 impl Entry {
     /// Creates the entry of a case on a model.
-    pub fn of(case: &CaseResult) -> Self {
+    pub fn from_case(case: &CaseResult) -> Self {
         let first = case.executions.iter().find(|it| it.error.is_none());
         let judged = || case.executions.iter().filter(|it| is_judged(it.outcome));
         let mut counts = Counts::default();
@@ -461,10 +463,10 @@ impl Conditions {
     /// Returns the conditions of a run without reading its cases. The judges come from the suite.
     pub fn of_suite<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
         let judges = report.suite.judges.iter().flat_map(|it| it.models.iter().cloned());
-        Self { judges: judges.collect(), ..Self::of(report) }
+        Self { judges: judges.collect(), ..Self::from_report(report) }
     }
 
-    fn of<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
+    fn from_report<Cases: CaseSource + ?Sized>(report: &Report<Cases>) -> Self {
         let models = report.models.iter().map(|it| {
             let params = serde_json::to_string(&it.params).unwrap_or_default();
             let params = if params == "{}" { String::new() } else { format!(" {params}") };

@@ -314,7 +314,7 @@ impl Calibrations {
             if !judge.settings.is_empty() {
                 all = format!("{all}\0{}", Value::Object(judge.settings.clone()));
             }
-            name = format!("{}-{}", name.trim_start_matches('.'), Digest::of(all));
+            name = format!("{}-{}", name.trim_start_matches('.'), Digest::from_content(all));
         }
         self.folder.join(format!("{name}.json"))
     }
@@ -338,7 +338,7 @@ impl Calibrations {
         let lock = path.with_extension("lock");
         let _lock =
             FileLock::wait(lock.clone()).map_err(|err| StoreError::io("lock", &lock, &err))?;
-        let mut known = self.of(judge)?;
+        let mut known = self.for_judge(judge)?;
         let before = known.iter().filter(|it| {
             (&it.check, &it.prompts, &it.providers, &it.answered)
                 == (
@@ -382,9 +382,9 @@ impl Calibrations {
     /// Returns the stored calibrations of a judge; empty if the judge has no file.
     ///
     /// Fails if the file cannot be read, is damaged, or is about another judge.
-    pub fn of(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
+    pub fn for_judge(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
         let path = self.path(judge);
-        let Some(file) = read(&path)? else { return Ok(Vec::new()) };
+        let Some(file) = read_judge_file(&path)? else { return Ok(Vec::new()) };
         if file.judge != *judge {
             let models =
                 file.judge.models.iter().map(|it| format!("`{}:{}`", it.provider, it.model));
@@ -448,13 +448,13 @@ impl Calibrations {
         paths.sort();
         let mut all = Vec::new();
         for path in paths {
-            all.extend(read(&path)?.map(|it| (it.judge, it.calibrations)));
+            all.extend(read_judge_file(&path)?.map(|it| (it.judge, it.calibrations)));
         }
         Ok(all)
     }
 }
 
-fn read(path: &Path) -> Result<Option<JudgeFile>, StoreError> {
+fn read_judge_file(path: &Path) -> Result<Option<JudgeFile>, StoreError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(err) if is_absent(&err) => return Ok(None),

@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 /// ```
 /// use kindlm_store::Digest;
 ///
-/// let digest = Digest::of("Where is my order?");
+/// let digest = Digest::from_content("Where is my order?");
 /// assert_eq!(digest.to_string().len(), 16);
 /// assert_eq!(digest.to_string().parse(), Ok(digest));
-/// assert_ne!(digest, Digest::of("Where is my parcel?"));
+/// assert_ne!(digest, Digest::from_content("Where is my parcel?"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -28,7 +28,7 @@ pub struct DigestError(String);
 
 impl Digest {
     /// Returns the digest of a text or of bytes.
-    pub fn of(text: impl AsRef<[u8]>) -> Self {
+    pub fn from_content(text: impl AsRef<[u8]>) -> Self {
         Self::shortened(&Sha256::digest(text))
     }
 
@@ -86,7 +86,7 @@ mod tests {
     fn is_the_beginning_of_the_sha256() {
         let long = sha256("abc");
         assert_eq!(long, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-        assert_eq!(Digest::of("abc").to_string(), long[..16]);
+        assert_eq!(Digest::from_content("abc").to_string(), long[..16]);
     }
 
     #[test]

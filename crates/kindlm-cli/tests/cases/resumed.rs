@@ -291,7 +291,7 @@ fn a_digest_is_short_and_stable() {
     ended(kindlm(folder.path(), "first", &["test"]).output().unwrap());
     let journal = Journal::open(run_folder(folder.path()).unwrap()).unwrap();
     let header = journal.header();
-    assert_eq!(header.settings["project"], Digest::of("p"));
+    assert_eq!(header.settings["project"], Digest::from_content("p"));
     let vars = kindlm_engine::Digest::default().text("n").value(&"0".into()).finish();
     assert_eq!(header.cases[0].vars, Digest::shortened(vars.as_bytes()));
 }

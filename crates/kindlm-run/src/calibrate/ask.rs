@@ -203,7 +203,7 @@ impl Plan {
         let at = if let Some(at) = known.get(&key) {
             *at
         } else {
-            let digest = Digest::of(&key).to_string();
+            let digest = Digest::from_content(&key).to_string();
             let case = self.case(&row, &asked, &block, setup)?;
             self.cases.push(Case { digest, ..case });
             known.insert(key, self.cases.len() - 1);

@@ -54,7 +54,7 @@ impl LabelFile {
         let path = world.working_dir.join(path);
         Ok(Self {
             name,
-            digest: Digest::of(&bytes).to_string(),
+            digest: Digest::from_content(&bytes).to_string(),
             labels,
             path,
             threshold: label_threshold,

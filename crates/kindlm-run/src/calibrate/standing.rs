@@ -45,7 +45,7 @@ impl JudgeWatches {
         let failed = |err: kindlm_store::StoreError| Failure::store(&err);
         // The file keeps calibrations with earlier instructions. Their alarms are not valid for the present
         // instructions.
-        let known = self.store.of(&self.judge).map_err(failed)?.into_iter();
+        let known = self.store.for_judge(&self.judge).map_err(failed)?.into_iter();
         let known = known.filter(|it| it.check == check && it.providers == self.decided);
         let Some(newest) = known.max_by(|a, b| a.calibrated_at.cmp(&b.calibrated_at)) else {
             return Ok(JudgeState::NotWatched);

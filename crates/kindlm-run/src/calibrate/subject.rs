@@ -177,7 +177,7 @@ impl Subject {
     pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
         let panel = self.panel(&self.judging)?;
         let known = Calibrations::new(self.place.state())
-            .of(&panel.stored())
+            .for_judge(&panel.stored())
             .map_err(|err| Failure::store(&err))?;
         if known.is_empty() {
             return Err(Failure::input(format!("{} was never calibrated", panel.name()))

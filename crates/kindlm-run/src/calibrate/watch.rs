@@ -193,7 +193,8 @@ pub(super) fn draw<C>(
         ));
     }
     cases.sort_by_cached_key(|it| {
-        Digest::of(format!("{} {earlier} {}", calibration.calibrated_at, digest(it))).to_string()
+        Digest::from_content(format!("{} {earlier} {}", calibration.calibrated_at, digest(it)))
+            .to_string()
     });
     cases.truncate(canaries);
     Ok(cases)

@@ -30,7 +30,7 @@ impl<'a> Referred<'a> {
         for (path, digest) in &*self.programs.named_in(&json!({"file": path})) {
             all.extend(["\n", path, " ", &digest.to_string()]);
         }
-        Digest::of(all)
+        Digest::from_content(all)
     }
 
     /// Returns one line for each read file that a text names: the path and the digest.
@@ -119,9 +119,10 @@ impl<'a> Basis<'a> {
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
         let [expect, assertions] = rules.map(|it| without_escapes(it.unwrap_or_default()));
         let files = self.files.named_in(&[&expect, &assertions, &self.setup]);
-        let head = [self.setup.as_bytes(), files.as_bytes()].map(|it| Digest::of(it).to_string());
+        let head = [self.setup.as_bytes(), files.as_bytes()]
+            .map(|it| Digest::from_content(it).to_string());
         let text = [head[0].as_bytes(), head[1].as_bytes(), record.trim_ascii()].concat();
-        Digest::of(text).to_string()
+        Digest::from_content(text).to_string()
     }
 }
 

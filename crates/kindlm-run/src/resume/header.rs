@@ -41,10 +41,10 @@ pub(super) fn build_header<'a>(
 
 fn settings(suite: &Suite, baseline: Option<Digest>) -> BTreeMap<Cow<'static, str>, Digest> {
     let mut settings = BTreeMap::new();
-    settings.insert(PROJECT.into(), Digest::of(&suite.info.project));
+    settings.insert(PROJECT.into(), Digest::from_content(&suite.info.project));
     settings.extend(baseline.map(|it| ("baseline".into(), it)));
     if let Some(judge) = &suite.defaults.judge_model {
-        settings.insert("defaults.judgeModel".into(), Digest::of(judge));
+        settings.insert("defaults.judgeModel".into(), Digest::from_content(judge));
     }
     if !suite.judging.is_empty() {
         let judging = serde_json::to_value(&suite.judging).unwrap_or_default();
@@ -88,9 +88,9 @@ fn planned<'a>(
         model: model.into(),
         repeats,
         prompt: prompt(&body, programs),
-        tools: Digest::of(format!("{:?}", body.tools)),
+        tools: Digest::from_content(format!("{:?}", body.tools)),
         vars: vars(&body.vars),
-        checks: whole.unwrap_or_else(|| Digest::of("")),
+        checks: whole.unwrap_or_else(|| Digest::from_content("")),
     })
 }
 
@@ -142,7 +142,7 @@ fn vars(vars: &Map<String, Value>) -> Digest {
 /// Returns a digest of the values that does not depend on the order of their keys.
 fn digest(values: impl IntoIterator<Item = Value>) -> Digest {
     let sorted: Value = values.into_iter().map(sorted).collect();
-    Digest::of(sorted.to_string())
+    Digest::from_content(sorted.to_string())
 }
 
 fn sorted(value: Value) -> Value {

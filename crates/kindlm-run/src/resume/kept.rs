@@ -147,7 +147,7 @@ impl Record for Kept {
     ) -> Result<Option<ExecutionResult>, RecordError> {
         let Some(EarlierRun { journal, index, .. }) = &self.past else { return Ok(None) };
         let Some(place) = index.get(case, model, repeat) else { return Ok(None) };
-        let read = journal.read(place).map_err(|err| RecordError(err.to_string()));
+        let read = journal.read_execution(place).map_err(|err| RecordError(err.to_string()));
         let kept = match &read {
             Ok(result) => place.is_done() || result.is_unjudged(),
             Err(_) => place.is_done(),
@@ -160,7 +160,7 @@ impl Record for Kept {
         let Some(EarlierRun { journal, index, .. }) = &self.past else { return Ok(0.0) };
         let place = index.get(case, model, repeat).filter(|it| !it.is_done());
         let Some(place) = place else { return Ok(0.0) };
-        let it = journal.read(place).map_err(|err| RecordError(err.to_string()))?;
+        let it = journal.read_execution(place).map_err(|err| RecordError(err.to_string()))?;
         if it.is_unjudged() {
             // The execution is loaded and judged again; its cost is counted then.
             return Ok(0.0);
@@ -197,7 +197,7 @@ impl Record for Kept {
 
 impl ReadRecord for Kept {
     fn read_execution(&self, at: usize) -> Result<ExecutionResult, RecordError> {
-        let read = self.reader.read(self.place(at)?);
+        let read = self.reader.read_execution(self.place(at)?);
         let mut result = read.map_err(|err| RecordError(err.to_string()))?;
         if self.past.is_some() {
             // Mask secrets again, because an earlier process may have masked fewer secrets.
@@ -207,7 +207,7 @@ impl ReadRecord for Kept {
     }
 
     fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {
-        let Some(head) = self.with_heads(|heads| heads.read(position)).flatten() else {
+        let Some(head) = self.with_heads(|heads| heads.read_summary(position)).flatten() else {
             return Ok(None);
         };
         let executions = units.map(|at| {

@@ -94,7 +94,7 @@ pub(crate) fn case_digest(suite: &Suite, files: &Folder, plan: &Plan) -> Result<
     for PlannedCase { case, model, prompt, tools, vars, checks, .. } in &header.cases {
         let _ = writeln!(parts, "{case:?} {model:?} {prompt} {tools} {vars} {checks}");
     }
-    Ok(Digest::of(parts))
+    Ok(Digest::from_content(parts))
 }
 
 /// Returns true if the journal belongs to a run of `kindlm trace`.

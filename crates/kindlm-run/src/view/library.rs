@@ -65,8 +65,8 @@ impl OpenRun {
     }
 
     fn side(&self) -> Result<Side, NotServed> {
-        let results =
-            Baseline::of(&self.report).map_err(|err| NotServed::Failed(err.to_string()))?;
+        let results = Baseline::from_report(&self.report)
+            .map_err(|err| NotServed::Failed(err.to_string()))?;
         Ok(Side { name: format!("run `{}`", self.head.run), results })
     }
 

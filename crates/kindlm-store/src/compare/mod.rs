@@ -64,7 +64,7 @@ impl Baseline {
                 cases.push(change(now, None, now.rate(), CaseChangeKind::New));
                 continue;
             };
-            match Pair::of(then, now, rules.as_deref()) {
+            match Pair::new(then, now, rules.as_deref()) {
                 Ok(pair) => {
                     pairs.push((cases.len(), pair));
                     cases.push(pair.change());
@@ -117,7 +117,7 @@ impl Baseline {
 /// The seed depends on the runs, so the same comparison gives the same p value.
 fn seed(before: &Baseline, after: &Baseline) -> u64 {
     let key = |it: &Baseline| it.run_id.clone().unwrap_or_else(|| it.created_at.clone());
-    Digest::of(format!("{}\n{}", key(before), key(after))).bits()
+    Digest::from_content(format!("{}\n{}", key(before), key(after))).bits()
 }
 
 fn change(
@@ -212,7 +212,7 @@ fn why_nothing(cases: &[CaseChange]) -> String {
 /// A label that several cases have gets a row of its own if the assertion has other labels, because one check can fall
 /// while another check rises.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
-    let labels = Labels::of(pairs);
+    let labels = Labels::from_pairs(pairs);
     let mut by_row: BTreeMap<Row<'_>, Vec<Difference<'_>>> = BTreeMap::new();
     for pair in pairs {
         let mut counts: BTreeMap<Row<'_>, [(u64, u64); 2]> = BTreeMap::new();
@@ -252,7 +252,7 @@ type Row<'a> = (&'a str, Option<&'a str>);
 struct Labels<'a>(BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>);
 
 impl<'a> Labels<'a> {
-    fn of(pairs: &[Pair<'a>]) -> Self {
+    fn from_pairs(pairs: &[Pair<'a>]) -> Self {
         let mut labels = Self(BTreeMap::new());
         for pair in pairs {
             for (_, it) in pair.assertions() {

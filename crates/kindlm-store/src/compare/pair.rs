@@ -21,7 +21,7 @@ impl<'a> Pair<'a> {
     /// Pairs the entries of a case; fails with the reason why they cannot be compared.
     ///
     /// `rules` describes the sets of rules that differ between the runs.
-    pub(super) fn of(
+    pub(super) fn new(
         then: &'a Entry,
         now: &'a Entry,
         rules: Option<&str>,

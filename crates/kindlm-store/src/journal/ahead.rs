@@ -28,7 +28,7 @@ impl Ahead {
     }
 
     /// Reads a piece; the piece is shorter if the file ends.
-    pub(super) fn read(&mut self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+    pub(super) fn read_piece(&mut self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         if len >= self.at_once {
             let mut piece = Vec::new();
             self.file.seek(SeekFrom::Start(offset))?;
@@ -81,7 +81,7 @@ mod tests {
             file.write_all(&all).unwrap();
             let mut ahead = Ahead::new(file, at_once);
             for (offset, len) in pieces {
-                let piece = ahead.read(offset as u64, len as u64).unwrap();
+                let piece = ahead.read_piece(offset as u64, len as u64).unwrap();
                 let (from, to) = (offset.min(100), (offset + len).min(100));
                 prop_assert_eq!(piece, &all[from..to]);
             }

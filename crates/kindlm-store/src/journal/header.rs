@@ -105,7 +105,7 @@ impl<'a> PlannedCase<'a> {
         model: impl Into<Cow<'a, str>>,
         repeats: u32,
     ) -> Self {
-        let nothing = Digest::of("");
+        let nothing = Digest::from_content("");
         Self {
             case: case.into(),
             model: model.into(),

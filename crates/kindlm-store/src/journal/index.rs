@@ -9,7 +9,7 @@ use super::{EntryLocation, JournalError};
 /// The index of the executions in a journal: the last entry of each execution.
 ///
 /// The index uses about 100 bytes per execution, because it holds no content. A report of any size can be written by
-/// reading one execution after the other with [`Journal::read`](super::Journal::read).
+/// reading one execution after the other with [`Journal::read_execution`](super::Journal::read_execution).
 #[derive(Debug, Default)]
 pub struct Index {
     /// The numbers of case and model names, because many executions share a name.

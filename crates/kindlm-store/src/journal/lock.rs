@@ -63,7 +63,7 @@ impl Holder {
     ///
     /// Returns `None` if no process holds it, or if the file system has no locks. Fails if the lock file cannot be
     /// opened or locked.
-    pub(super) fn of(folder: &Path) -> Result<Option<Self>, JournalError> {
+    pub(super) fn find(folder: &Path) -> Result<Option<Self>, JournalError> {
         let path = folder.join(FILE);
         let mut file = match File::open(&path) {
             Ok(file) => file,

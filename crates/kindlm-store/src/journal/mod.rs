@@ -25,10 +25,10 @@
 //! let folder = scratch.path().join(".kindlm/runs/20261120-140912-001-7f3a");
 //!
 //! let mut header = Header::new("20261120-140912-001-7f3a", "0.1.0", "2026-11-20T14:09:12.001Z", "support");
-//! header.models.insert("gpt".into(), Digest::of("openai gpt-4o temperature 0"));
+//! header.models.insert("gpt".into(), Digest::from_content("openai gpt-4o temperature 0"));
 //! header.cases.push(PlannedCase {
-//!     prompt: Digest::of("Where is order {{id}}?"),
-//!     vars: Digest::of(r#"{"id":7}"#),
+//!     prompt: Digest::from_content("Where is order {{id}}?"),
+//!     vars: Digest::from_content(r#"{"id":7}"#),
 //!     ..PlannedCase::new("finds the order", "gpt", 2)
 //! });
 //!
@@ -78,7 +78,7 @@ pub use writer::{Durability, JournalWriter};
 /// Unlike [`Journal::holder`], this function also finds a process that has not written the header yet. Fails if the
 /// lock file cannot be opened or locked.
 pub fn holder_of(folder: &std::path::Path) -> Result<Option<Holder>, JournalError> {
-    Holder::of(folder)
+    Holder::find(folder)
 }
 
 /// The name of the journal file in a run's folder.

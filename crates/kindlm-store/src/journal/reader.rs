@@ -58,7 +58,7 @@ impl Reader {
     }
 
     /// Reads one entry. Fails if the line cannot be read or is damaged.
-    pub fn read(&self, place: EntryLocation) -> Result<ExecutionResult, JournalError> {
+    pub fn read_execution(&self, place: EntryLocation) -> Result<ExecutionResult, JournalError> {
         let line = self.line(place)?;
         parse(&line, self.seal).map_err(|message| corrupt(&self.path, place.line, message))
     }
@@ -74,7 +74,8 @@ impl Reader {
 
     fn line(&self, place: EntryLocation) -> Result<Vec<u8>, JournalError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.read(place.offset, place.len).map_err(|err| JournalError::io("read", &self.path, &err))
+        file.read_piece(place.offset, place.len)
+            .map_err(|err| JournalError::io("read", &self.path, &err))
     }
 }
 
@@ -138,7 +139,7 @@ impl Journal {
     /// Returns `None` if there is no such process, or if the file system has no locks. Fails if the lock file cannot be
     /// opened or locked.
     pub fn holder(&self) -> Result<Option<Holder>, JournalError> {
-        Holder::of(&self.folder)
+        Holder::find(&self.folder)
     }
 
     /// Returns all entries in the order in which they were written.
@@ -184,8 +185,8 @@ impl Journal {
     }
 
     /// Reads one entry. Fails if the line cannot be read or is damaged.
-    pub fn read(&self, place: EntryLocation) -> Result<ExecutionResult, JournalError> {
-        self.reader.read(place)
+    pub fn read_execution(&self, place: EntryLocation) -> Result<ExecutionResult, JournalError> {
+        self.reader.read_execution(place)
     }
 }
 
@@ -212,7 +213,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    fn read(&mut self) -> Result<Option<Entry>, JournalError> {
+    fn read_next(&mut self) -> Result<Option<Entry>, JournalError> {
         let failed = |err: io::Error| JournalError::io("read", &self.path, &err);
         self.buffer.clear();
         let len = self.reader.read_until(b'\n', &mut self.buffer).map_err(failed)? as u64;
@@ -245,7 +246,7 @@ impl Iterator for Entries {
         if self.ended {
             return None;
         }
-        let next = self.read().transpose();
+        let next = self.read_next().transpose();
         self.ended = !matches!(next, Some(Ok(_) | Err(JournalError::Corrupt { .. })));
         next
     }

@@ -112,7 +112,7 @@ impl CaseSummaries {
     }
 
     /// Returns the summary of a case; `None` if it was not stored. Fails if the file cannot be read or is damaged.
-    pub fn read(&mut self, position: usize) -> io::Result<Option<CaseSummary>> {
+    pub fn read_summary(&mut self, position: usize) -> io::Result<Option<CaseSummary>> {
         let (offset, len, checksum) = match self.places.get(position) {
             Some(Some(Kept::Held(head))) => return Ok(Some(head.clone())),
             Some(&Some(Kept::Written { offset, len, checksum })) => (offset, len, checksum),
@@ -125,7 +125,7 @@ impl CaseSummaries {
                 none.insert(Ahead::new(self.file.get_ref().try_clone()?, AT_ONCE as u64))
             }
         };
-        let bytes = reader.read(offset, len.into())?;
+        let bytes = reader.read_piece(offset, len.into())?;
         if crc32fast::hash(&bytes) != checksum {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -187,16 +187,16 @@ mod tests {
             let executions = cases[at].executions.iter().map(v1::Execution::from);
             let executions = executions.map(|it| serde_json::to_string(&it).unwrap());
             let executions: Vec<String> = executions.collect();
-            let whole = summaries.read(at).unwrap().unwrap().around(&executions);
+            let whole = summaries.read_summary(at).unwrap().unwrap().around(&executions);
             assert_eq!(whole, serde_json::to_string(&v1::Case::from(&cases[at])).unwrap());
         };
         summaries.keep(2, &cases[2]).unwrap();
         summaries.keep(0, &cases[0]).unwrap();
         check(summaries, 2);
-        assert_eq!(summaries.read(1).unwrap(), None);
+        assert_eq!(summaries.read_summary(1).unwrap(), None);
         summaries.keep(1, &cases[1]).unwrap();
         (0..3).for_each(|at| check(summaries, at));
-        assert_eq!(summaries.read(3).unwrap(), None);
+        assert_eq!(summaries.read_summary(3).unwrap(), None);
     }
 
     #[test]
@@ -205,12 +205,12 @@ mod tests {
         let mut summaries =
             CaseSummaries { room: None, ..CaseSummaries::new(folder.path()).unwrap() };
         summaries.keep(0, &case("a", 1)).unwrap();
-        assert!(summaries.read(0).unwrap().is_some());
+        assert!(summaries.read_summary(0).unwrap().is_some());
         let mut file = summaries.file.get_ref();
         file.seek(SeekFrom::Start(10)).unwrap();
         file.write_all(b"x").unwrap();
         summaries.keep(1, &case("b", 1)).unwrap();
-        assert_eq!(summaries.read(0).unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert!(summaries.read(1).unwrap().is_some());
+        assert_eq!(summaries.read_summary(0).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert!(summaries.read_summary(1).unwrap().is_some());
     }
 }

@@ -60,7 +60,7 @@ struct OnDisk {
 }
 
 impl OnDisk {
-    fn of(path: &Path) -> io::Result<Self> {
+    fn open(path: &Path) -> io::Result<Self> {
         let folders = path.ancestors().skip(1).take(2).map(disk::open_folder);
         let folders = folders.filter_map(io::Result::transpose).collect::<io::Result<_>>()?;
         Ok(Self { file: OpenOptions::new().append(true).open(path)?, folders: Mutex::new(folders) })
@@ -110,7 +110,7 @@ impl JournalWriter {
         }
         let begun = begin(folder, &path, header, durability);
         let (disk, seal, offset) = begun.map_err(|err| JournalError::io("write", &path, &err))?;
-        let on_disk = OnDisk::of(&path).map_err(|err| JournalError::io("open", &path, &err))?;
+        let on_disk = OnDisk::open(&path).map_err(|err| JournalError::io("open", &path, &err))?;
         let state = State {
             disk,
             offset,
@@ -140,7 +140,7 @@ impl JournalWriter {
         if fs::metadata(&path).map_err(failed)?.len() != end.offset {
             disk.cut(end.offset).map_err(failed)?;
         }
-        let on_disk = OnDisk::of(&path).map_err(failed)?;
+        let on_disk = OnDisk::open(&path).map_err(failed)?;
         let state = State {
             disk,
             offset: end.offset,
@@ -412,7 +412,7 @@ mod tests {
             let cases: Vec<String> =
                 journal.entries().unwrap().map(|it| it.unwrap().result.execution.case).collect();
             assert_eq!(cases, ["a", "d"]);
-            assert_eq!(journal.read(place).unwrap(), result("d"));
+            assert_eq!(journal.read_execution(place).unwrap(), result("d"));
         }
     }
 

@@ -32,10 +32,10 @@ struct Item {
 
 impl Catalogue {
     /// Reads the recordings of a folder. Unreadable files are skipped.
-    pub(super) fn read(folder: &Path) -> Self {
+    pub(super) fn load(folder: &Path) -> Self {
         let files = sorted(folder).into_iter().flat_map(|it| sorted(&it));
         let json = files.filter(|it| it.extension().is_some_and(|it| it == "json"));
-        Self(json.take(MAX_RECORDINGS).filter_map(|it| Item::read(&it)).collect())
+        Self(json.take(MAX_RECORDINGS).filter_map(|it| Item::load(&it)).collect())
     }
 
     /// Returns the error message for a request without a recording.
@@ -66,29 +66,29 @@ impl Catalogue {
     fn nearest(&self, folder: &Path, request: &Request) -> Option<(PathBuf, Value)> {
         let (provider, model) = request.addressee();
         let embedding = is_embedding(&request.value);
-        let sketch = Sketch::of(&ecma::stringify(&request.value));
+        let sketch = Sketch::from_text(&ecma::stringify(&request.value));
         let of_model = self.0.iter().filter(|it| {
             it.provider == provider && it.model == model && it.is_embedding == embedding
         });
         // Of equally similar recordings, take the first, so that the error message is stable.
         let nearest = of_model.rev().max_by_key(|it| it.sketch.in_common(&sketch))?;
         let path = recording::path(folder, &nearest.digest);
-        let recorded = read(&path)?;
+        let recorded = read_request(&path)?;
         Some((path, recorded))
     }
 }
 
 impl Item {
-    fn read(path: &Path) -> Option<Self> {
+    fn load(path: &Path) -> Option<Self> {
         let digest = path.file_stem()?.to_str()?.to_owned();
-        let request = read(path)?;
+        let request = read_request(path)?;
         let (provider, model) = addressee(&request);
         Some(Self {
             provider: provider.to_owned(),
             model: model.to_owned(),
             is_embedding: is_embedding(&request),
             digest,
-            sketch: Sketch::of(&ecma::stringify(&request)),
+            sketch: Sketch::from_text(&ecma::stringify(&request)),
         })
     }
 }
@@ -98,7 +98,7 @@ fn is_embedding(request: &Value) -> bool {
 }
 
 /// Reads the request of a recording; returns `None` if the file cannot be used.
-fn read(path: &Path) -> Option<Value> {
+fn read_request(path: &Path) -> Option<Value> {
     let mut text = String::new();
     let file = fs::File::open(path).ok()?;
     file.take(MAX_BYTES + 1).read_to_string(&mut text).ok()?;

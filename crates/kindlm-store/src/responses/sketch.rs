@@ -15,7 +15,7 @@ const LOOKED_AT: usize = 256 << 10;
 pub(super) struct Sketch(Vec<u64>);
 
 impl Sketch {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn from_text(text: &str) -> Self {
         let text = &text[..text.floor_char_boundary(LOOKED_AT)];
         let words: Vec<&str> =
             text.split(|it: char| !it.is_alphanumeric()).filter(|it| !it.is_empty()).collect();
@@ -58,12 +58,12 @@ mod tests {
     #[test]
     fn texts_with_more_in_common_have_more_in_common() {
         let words: Vec<String> = (0..400).map(|it| format!("word{it}")).collect();
-        let asked = Sketch::of(&words.join(" "));
-        let like = |from: usize| asked.in_common(&Sketch::of(&words[from..].join(" ")));
+        let asked = Sketch::from_text(&words.join(" "));
+        let like = |from: usize| asked.in_common(&Sketch::from_text(&words[from..].join(" ")));
         let counts = [0, 40, 200, 360, 398].map(like);
         assert_eq!(counts[0], 64);
         assert!(counts.is_sorted_by(|a, b| a > b), "{counts:?}");
-        assert_eq!(Sketch::of("").in_common(&asked), 0);
-        assert_eq!(Sketch::of("a b").in_common(&Sketch::of("a, b!")), 1);
+        assert_eq!(Sketch::from_text("").in_common(&asked), 0);
+        assert_eq!(Sketch::from_text("a b").in_common(&Sketch::from_text("a, b!")), 1);
     }
 }

@@ -144,7 +144,7 @@ impl Responses {
     #[must_use]
     pub fn with_setup(mut self, provider: impl Into<String>, setup: &str) -> Self {
         self.setups.entry(provider.into()).or_default().digest =
-            Some(Digest::of(setup).to_string());
+            Some(Digest::from_content(setup).to_string());
         self
     }
 
@@ -314,7 +314,7 @@ impl Responses {
             self.recalled.fetch_add(1, Ordering::Relaxed);
         } else if self.mode == Mode::Replay {
             self.missing.fetch_add(1, Ordering::Relaxed);
-            let catalogue = self.catalogue.get_or_init(|| Catalogue::read(&self.folder));
+            let catalogue = self.catalogue.get_or_init(|| Catalogue::load(&self.folder));
             return Err(refused(catalogue.miss(&self.folder, request)));
         }
         Ok(found)

@@ -86,7 +86,7 @@ fn the_first_executed_repeat_gives_the_stored_output() {
         cost: Cost { known_usd: 0.002, unknown: 0 },
         ..case("t", "m")
     });
-    let entry = Baseline::of(&report).unwrap().get("t", "m").unwrap().clone();
+    let entry = Baseline::from_report(&report).unwrap().get("t", "m").unwrap().clone();
     assert_eq!((entry.output_text.as_str(), entry.cost_usd), ("b1", Some(0.002)));
 }
 
@@ -95,9 +95,9 @@ fn an_entry_keeps_the_maximum_of_early_repeats() {
     let end = EarlyEnd { max: 20, test: None, decision: Some(Decision::Fail) };
     let mut report = Report::default();
     report.cases.push(CaseResult { repeats: 3, early_end: Some(end), ..case("early", "m") });
-    let entry = Baseline::of(&report).unwrap().get("early", "m").unwrap().clone();
+    let entry = Baseline::from_report(&report).unwrap().get("early", "m").unwrap().clone();
     assert_eq!((entry.run_count, entry.planned_repeats()), (3, 20));
-    let read = Baseline::parse(&Baseline::of(&report).unwrap().to_json()).unwrap();
+    let read = Baseline::parse(&Baseline::from_report(&report).unwrap().to_json()).unwrap();
     assert_eq!(read.get("early", "m").unwrap().planned_repeats(), 20);
 }
 
@@ -419,7 +419,7 @@ fn names_other_causes_of_changed_results() {
         set.components = vec![judged];
         executed.executions = vec![ExecutionResult::new(Execution::default(), vec![set])];
         report.cases.push(executed);
-        Baseline::of(&report).unwrap()
+        Baseline::from_report(&report).unwrap()
     };
     let before = with("0.1.0", "judge", "gpt-4o", Some("3"));
     let text = before.to_json();
@@ -553,7 +553,8 @@ fn build(input: &Value) -> Value {
     for group in input["groups"].as_array().unwrap() {
         report.cases.push(aggregated(group.as_array().unwrap()));
     }
-    let built: Value = serde_json::from_str(&Baseline::of(&report).unwrap().to_json()).unwrap();
+    let built: Value =
+        serde_json::from_str(&Baseline::from_report(&report).unwrap().to_json()).unwrap();
     let mut results = Map::new();
     for (key, entry) in built["results"].as_object().unwrap() {
         results.insert(

@@ -31,7 +31,10 @@ fn each_kind_of_check_has_its_own_calibration() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
     let judge = one("openai", "gpt-4o");
-    assert!(calibrations.of(&judge).unwrap().is_empty() && calibrations.all().unwrap().is_empty());
+    assert!(
+        calibrations.for_judge(&judge).unwrap().is_empty()
+            && calibrations.all().unwrap().is_empty()
+    );
     for (check, both_pass) in [("judge", 1), ("prompt-assertion", 2), ("judge", 3)] {
         let path = calibrations.set(&judge, calibration(check, both_pass)).unwrap();
         assert!(path.ends_with("calibrations/openai-gpt-4o.json"), "{}", path.display());
@@ -39,9 +42,9 @@ fn each_kind_of_check_has_its_own_calibration() {
     // Calibrations with different instructions are both stored.
     let other = Calibration { prompts: vec!["4567".to_owned()], ..calibration("judge", 4) };
     calibrations.set(&judge, other.clone()).unwrap();
-    let known = calibrations.of(&judge).unwrap();
+    let known = calibrations.for_judge(&judge).unwrap();
     assert_eq!(known, [calibration("judge", 3), other, calibration("prompt-assertion", 2)]);
-    assert!(calibrations.of(&one("openai", "gpt-4o-mini")).unwrap().is_empty());
+    assert!(calibrations.for_judge(&one("openai", "gpt-4o-mini")).unwrap().is_empty());
     assert_eq!(calibrations.all().unwrap(), [(judge, known)]);
 }
 
@@ -63,7 +66,7 @@ fn a_judge_asked_three_times_is_another_judge() {
         calibrations.set(judge, calibration("judge", number)).unwrap();
     }
     for (number, judge) in (1..).zip(&judges) {
-        assert_eq!(calibrations.of(judge).unwrap(), [calibration("judge", number)]);
+        assert_eq!(calibrations.for_judge(judge).unwrap(), [calibration("judge", number)]);
     }
     assert_eq!(calibrations.all().unwrap().len(), judges.len());
 }
@@ -120,7 +123,7 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
         (with("baseRate", json!(7.2)), "`baseRate` has 7.2"),
     ] {
         std::fs::write(&path, &text).unwrap();
-        let err = calibrations.of(&judge).unwrap_err();
+        let err = calibrations.for_judge(&judge).unwrap_err();
         assert!(matches!(err, StoreError::Calibration { .. }), "{err}");
         assert!(err.to_string().contains(why), "{err}");
         calibrations.set(&judge, calibration("judge", 2)).unwrap_err();
@@ -180,7 +183,7 @@ fn an_alarm_lasts_until_the_judge_is_calibrated_again() {
     // Agreement on other criteria is older than the change, so it does not count any more.
     let second = with("short", "2026-12-02");
     calibrations.set(&judge, second.clone()).unwrap();
-    let known = |at: usize| calibrations.of(&judge).unwrap()[at].clone();
+    let known = |at: usize| calibrations.for_judge(&judge).unwrap()[at].clone();
     assert_eq!(known(0), second);
     assert_eq!(calibrations.alarm(&judge, &second).unwrap(), None);
     calibrations.set(&judge, with("polite", "2026-12-03")).unwrap();
@@ -246,6 +249,6 @@ fn calibrations_of_several_threads_are_all_stored() {
             });
         }
     });
-    assert_eq!(calibrations.of(&judge).unwrap().len(), 64);
+    assert_eq!(calibrations.for_judge(&judge).unwrap().len(), 64);
     assert_eq!(std::fs::read_dir(folder.path().join("calibrations")).unwrap().count(), 1);
 }

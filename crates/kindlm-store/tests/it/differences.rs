@@ -6,10 +6,10 @@ use kindlm_store::journal::{Header, PlannedCase};
 fn header() -> Header<'static> {
     let mut header = Header::new("r1", "0.1.0", "2026-11-20T14:09:12.001Z", "support");
     for name in ["strict", "baseline"] {
-        header.settings.insert(name.into(), Digest::of(name));
+        header.settings.insert(name.into(), Digest::from_content(name));
     }
     for name in ["gpt", "claude"] {
-        header.models.insert(name.into(), Digest::of(name));
+        header.models.insert(name.into(), Digest::from_content(name));
         for case in ["a", "b", "c", "d", "e"] {
             header.cases.push(PlannedCase::new(case, name, 1));
         }
@@ -28,7 +28,7 @@ fn differences_text(change: impl Fn(&mut Header<'_>)) -> String {
 
 #[test]
 fn names_changes() {
-    let other = Digest::of("other");
+    let other = Digest::from_content("other");
     for (expected, actual) in [
         ("", differences_text(|_| {})),
         (
@@ -105,7 +105,7 @@ fn a_large_suite_is_compared_at_once() {
     let mut then = header();
     then.cases = (0..50_000).map(|it| PlannedCase::new(format!("case {it}"), "gpt", 1)).collect();
     let mut now = then.clone();
-    now.cases.iter_mut().for_each(|it| it.vars = Digest::of("other"));
+    now.cases.iter_mut().for_each(|it| it.vars = Digest::from_content("other"));
     let differences = then.compare(&now);
     assert_eq!(differences.cases_changed.len(), 50_000);
     assert!(differences.to_string().ends_with("; 49997 more tests changed"));

@@ -19,8 +19,8 @@ use crate::arbitrary;
 fn header() -> Header<'static> {
     let mut header = Header::new("r1", "0.1.0", "2026-11-20T14:09:12.001Z", "support");
     header.suite_digest = Some("9f86".into());
-    header.settings.insert("strict".into(), Digest::of("false"));
-    header.models.insert("gpt".into(), Digest::of("openai gpt-4o"));
+    header.settings.insert("strict".into(), Digest::from_content("false"));
+    header.models.insert("gpt".into(), Digest::from_content("openai gpt-4o"));
     header.cases.push(PlannedCase::new("finds the order", "gpt", 2));
     header
 }
@@ -70,7 +70,7 @@ fn everything_comes_back_in_order() {
         assert_eq!(*journal.header(), header());
         assert_eq!(results(&folder).unwrap(), sample);
         for (place, it) in places.into_iter().zip(&sample) {
-            assert_eq!(journal.read(place).unwrap(), *it, "read at its place");
+            assert_eq!(journal.read_execution(place).unwrap(), *it, "read at its place");
             assert_eq!(place.outcome(), it.outcome);
         }
     }
@@ -144,7 +144,7 @@ fn the_last_entry_of_an_execution_counts() {
         let place = index.get(case, "gpt", repeat).unwrap();
         assert_eq!((place.outcome(), place.is_done()), (outcome, done), "{case} {repeat}");
         assert_eq!(index.is_done(case, "gpt", repeat), done);
-        assert_eq!(journal.read(place).unwrap(), result(case, repeat, outcome));
+        assert_eq!(journal.read_execution(place).unwrap(), result(case, repeat, outcome));
     }
     assert_eq!(index.get("a", "other", 0), None);
     assert_eq!(index.get("gpt", "a", 0), None, "a model is no case");
@@ -171,7 +171,7 @@ fn a_line_cut_off_at_any_byte_loses_itself_alone() {
         assert_eq!(index.len(), 2);
         assert_eq!(fs::metadata(file(&folder)).unwrap().len(), whole, "the torn line is cut off");
         let place = writer.append(lost).unwrap().unwrap();
-        assert_eq!(journal.read(place).unwrap(), *lost);
+        assert_eq!(journal.read_execution(place).unwrap(), *lost);
         assert_eq!(fs::read(file(&folder)).unwrap(), bytes, "as if nothing had happened");
     }
 }
@@ -218,7 +218,7 @@ fn a_damaged_line_costs_its_execution_and_is_named() {
         assert_eq!(done.collect::<Vec<_>>(), left, "{spoiled}");
         // Executions that run again are appended; the other lines stay.
         let place = writer.append(&all[1]).unwrap().unwrap();
-        assert_eq!(journal.read(place).unwrap(), all[1]);
+        assert_eq!(journal.read_execution(place).unwrap(), all[1]);
         assert!(journal.index().unwrap().is_done("b", "gpt", 0));
     }
 }
@@ -385,7 +385,7 @@ fn threads_may_share_a_writer() {
     let index = journal.index().unwrap();
     assert_eq!(index.done(), 200);
     let place = index.get("case 3", "gpt", 49).unwrap();
-    assert_eq!(journal.read(place).unwrap(), result("case 3", 49, Outcome::Passed));
+    assert_eq!(journal.read_execution(place).unwrap(), result("case 3", 49, Outcome::Passed));
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn a_journal_is_read_while_it_is_written() {
         index.insert(&it, writer.append(&it).unwrap().unwrap());
         assert_eq!(journal.index().unwrap().len(), index.len());
         let place = index.get("a", "gpt", repeat).unwrap();
-        assert_eq!(journal.read(place).unwrap(), it);
+        assert_eq!(journal.read_execution(place).unwrap(), it);
     }
     let half = b"{\"case\":\"a\",";
     fs::OpenOptions::new().append(true).open(file(&folder)).unwrap().write_all(half).unwrap();
