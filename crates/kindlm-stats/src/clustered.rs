@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::Tally;
 
-    fn of(clusters: &[(f64, u64)]) -> Clustered {
+    fn clustered(clusters: &[(f64, u64)]) -> Clustered {
         let mut all = Clustered::default();
         clusters.iter().try_for_each(|(sum, size)| all.add(*sum, *size)).unwrap();
         all
@@ -186,7 +186,7 @@ mod tests {
     fn the_standard_error_equals_published_examples() {
         // Clusters [1,1,1], [0,0,1], [1,0,1], [0,0,0]. The published error is 0.186339; ours is √(4/3) times as
         // large, by the factor C / (C − 1).
-        let error = of(&[(3.0, 3), (1.0, 3), (2.0, 3), (0.0, 3)]).standard_error().unwrap();
+        let error = clustered(&[(3.0, 3), (1.0, 3), (2.0, 3), (0.0, 3)]).standard_error().unwrap();
         assert!((error - 0.215_166).abs() < 1e-6, "{error}");
         assert!((error / (4.0_f64 / 3.0).sqrt() - 0.186_339).abs() < 1e-6, "{error}");
     }
@@ -197,7 +197,7 @@ mod tests {
         {
             let clusters: Vec<(f64, u64)> =
                 (0..total).map(|it| (if it < passed { 1.0 } else { 0.0 }, 1)).collect();
-            let found = of(&clusters).interval(Confidence::P95).unwrap();
+            let found = clustered(&clusters).interval(Confidence::P95).unwrap();
             let expected = Tally::new(passed, total).unwrap().wilson(Confidence::P95);
             assert!((found.low - expected.low).abs() < 1e-9, "{passed} {found:?} {expected:?}");
             assert!((found.high - expected.high).abs() < 1e-9, "{passed} {found:?} {expected:?}");
@@ -207,20 +207,20 @@ mod tests {
     #[test]
     fn repeats_that_always_agree_count_once() {
         let tally = |passed, total| Tally::new(passed, total).unwrap().wilson(Confidence::P95);
-        let all_pass = of(&[(10.0, 10); 35]).interval(Confidence::P95).unwrap();
+        let all_pass = clustered(&[(10.0, 10); 35]).interval(Confidence::P95).unwrap();
         assert_eq!(all_pass, tally(35, 35));
-        let agree = of(&[(10.0, 10), (0.0, 10), (10.0, 10), (0.0, 10)]);
+        let agree = clustered(&[(10.0, 10), (0.0, 10), (10.0, 10), (0.0, 10)]);
         assert_eq!(agree.interval(Confidence::P95).unwrap(), tally(2, 4));
         // Repeats that differ as much as independent scores count in full.
-        let differ = of(&[(5.0, 10); 4]).interval(Confidence::P95).unwrap();
+        let differ = clustered(&[(5.0, 10); 4]).interval(Confidence::P95).unwrap();
         assert_eq!(differ, tally(20, 40));
     }
 
     #[test]
     fn a_single_cluster_counts_once() {
         let once = Tally::new(1, 1).unwrap().wilson(Confidence::P95);
-        assert_eq!(of(&[(20.0, 20)]).interval(Confidence::P95).unwrap(), once);
-        let half = of(&[(10.0, 20)]).interval(Confidence::P95).unwrap();
+        assert_eq!(clustered(&[(20.0, 20)]).interval(Confidence::P95).unwrap(), once);
+        let half = clustered(&[(10.0, 20)]).interval(Confidence::P95).unwrap();
         assert!(half.low < 0.1 && half.high > 0.9, "{half:?}");
     }
 
@@ -233,7 +233,7 @@ mod tests {
                 clusters.add(Some(name), sum, size).unwrap();
             }
             clusters.add(None, 1.0, 1).unwrap();
-            assert_eq!(clusters.total(), of(&[(1.0, 1), (3.0, 4), (0.0, 2)]));
+            assert_eq!(clusters.total(), clustered(&[(1.0, 1), (3.0, 4), (0.0, 2)]));
         }
         let name = Some("a");
         assert_eq!(Clusters::default().add(name, 1.5, 1), Err(Undefined::OutOfRange));

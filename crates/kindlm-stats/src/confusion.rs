@@ -19,7 +19,7 @@ pub struct Confusion {
 
 impl Confusion {
     /// Counts pairs of answers. People's answer comes first, and `true` is a pass.
-    pub fn of(pairs: impl IntoIterator<Item = (bool, bool)>) -> Self {
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (bool, bool)>) -> Self {
         let mut confusion = Self::default();
         for (human, judge) in pairs {
             confusion.add(human, judge);

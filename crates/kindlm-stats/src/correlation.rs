@@ -98,7 +98,7 @@ fn moments(pairs: &[(f64, f64, f64)]) -> Option<Moments> {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(f64, f64, u64)]) -> Correlation {
+    fn correlation(pairs: &[(f64, f64, u64)]) -> Correlation {
         let mut all = Correlation::default();
         for (first, second, count) in pairs {
             all.add(*first, *second, *count).unwrap();
@@ -109,32 +109,38 @@ mod tests {
     #[test]
     fn value_of_a_table_is_its_phi() {
         // Phi of the table 40, 10, 20, 30: (40 × 30 − 10 × 20) ÷ √(50 × 50 × 60 × 40).
-        let table = of(&[(1.0, 1.0, 40), (1.0, 0.0, 10), (0.0, 1.0, 20), (0.0, 0.0, 30)]);
+        let table = correlation(&[(1.0, 1.0, 40), (1.0, 0.0, 10), (0.0, 1.0, 20), (0.0, 0.0, 30)]);
         assert!((table.value().unwrap() - 1000.0 / 6_000_000.0_f64.sqrt()).abs() < 1e-12);
         let interval = table.interval(Confidence::P95).unwrap();
         // The interval by Fisher's standard error 1 ÷ √(n − 3) is from 0.2299 to 0.5605.
         assert!((interval.low - 0.23).abs() < 0.03 && (interval.high - 0.56).abs() < 0.03);
         // Equal pairs may be added in parts.
-        let split =
-            of(&[(1.0, 1.0, 40), (1.0, 0.0, 10), (0.0, 1.0, 20), (0.0, 0.0, 15), (0.0, 0.0, 15)]);
+        let split = correlation(&[
+            (1.0, 1.0, 40),
+            (1.0, 0.0, 10),
+            (0.0, 1.0, 20),
+            (0.0, 0.0, 15),
+            (0.0, 0.0, 15),
+        ]);
         assert!((split.value().unwrap() - table.value().unwrap()).abs() < 1e-12);
     }
 
     #[test]
     fn few_pairs_on_a_line_have_a_wide_interval() {
-        let few = of(&[(1.0, 1.0, 2), (0.0, 0.0, 1)]);
+        let few = correlation(&[(1.0, 1.0, 2), (0.0, 0.0, 1)]);
         assert!((few.value().unwrap() - 1.0).abs() < 1e-12);
         let interval = few.interval(Confidence::P95).unwrap();
         assert!(interval.low < 0.0 && interval.high >= 1.0 - 1e-12, "{interval:?}");
-        let many = of(&[(1.0, 1.0, 200), (0.0, 0.0, 100)]).interval(Confidence::P95).unwrap();
+        let many =
+            correlation(&[(1.0, 1.0, 200), (0.0, 0.0, 100)]).interval(Confidence::P95).unwrap();
         assert!(many.low > 0.9, "{many:?}");
     }
 
     #[test]
     fn equal_values_have_no_correlation() {
         for pairs in [&[][..], &[(1.0, 1.0, 5)], &[(0.3, 1.0, 5), (0.3, 0.0, 5)]] {
-            assert_eq!(of(pairs).value(), None, "{pairs:?}");
-            assert_eq!(of(pairs).interval(Confidence::P95), None, "{pairs:?}");
+            assert_eq!(correlation(pairs).value(), None, "{pairs:?}");
+            assert_eq!(correlation(pairs).interval(Confidence::P95), None, "{pairs:?}");
         }
         let mut all = Correlation::default();
         assert_eq!(all.add(1.5, 0.0, 1), Err(Undefined::OutOfRange));

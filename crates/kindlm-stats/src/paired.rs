@@ -87,8 +87,8 @@ pub fn mean_difference(
     differences: &[Difference<'_>],
     confidence: Confidence,
 ) -> Result<(f64, Interval), Undefined> {
-    let Clusters { sums, cases, mean, .. } = Clusters::of(differences)?;
-    Ok((mean, Spread::of(&sums, mean, cases).interval(mean, confidence)))
+    let Clusters { sums, cases, mean, .. } = Clusters::from_differences(differences)?;
+    Ok((mean, Spread::from_clusters(&sums, mean, cases).interval(mean, confidence)))
 }
 
 impl PairedTest {
@@ -102,10 +102,10 @@ impl PairedTest {
     /// Fails without differences.
     pub fn compare(&self, differences: &[Difference<'_>]) -> Result<Paired, Undefined> {
         let Clusters { sums: clusters, cases, mean, repeats, is_single } =
-            Clusters::of(differences)?;
+            Clusters::from_differences(differences)?;
         let direction = if mean < 0.0 { -1.0 } else { 1.0 };
         let sums: Vec<f64> = clusters.iter().map(|it| it.0 * direction).collect();
-        let spread = Spread::of(&clusters, mean, cases);
+        let spread = Spread::from_clusters(&clusters, mean, cases);
         Ok(Paired {
             clusters: clusters.len(),
             mean,
@@ -122,7 +122,8 @@ impl PairedTest {
     ///
     /// Fails without differences.
     pub fn shows_fall(&self, differences: &[Difference<'_>]) -> Result<bool, Undefined> {
-        let Clusters { sums: clusters, mean, is_single, .. } = Clusters::of(differences)?;
+        let Clusters { sums: clusters, mean, is_single, .. } =
+            Clusters::from_differences(differences)?;
         let sums: Vec<f64> = clusters.iter().map(|it| -it.0).collect();
         let is_settled = |weight: f64, flips: u32| is_far(weight, flips, self.alpha);
         Ok(mean < 0.0 && sign_flip(&sums, is_single, self.seed, is_settled) <= self.alpha)
@@ -163,7 +164,7 @@ struct Clusters {
 }
 
 impl Clusters {
-    fn of(differences: &[Difference<'_>]) -> Result<Self, Undefined> {
+    fn from_differences(differences: &[Difference<'_>]) -> Result<Self, Undefined> {
         if differences.is_empty() {
             return Err(Undefined::Empty);
         }
@@ -198,7 +199,7 @@ struct Spread {
 
 impl Spread {
     /// Returns the clustered standard error (Miller, appendix A) with the factor C/(C − 1) for C clusters.
-    fn of(clusters: &[(f64, f64)], mean: f64, cases: f64) -> Self {
+    fn from_clusters(clusters: &[(f64, f64)], mean: f64, cases: f64) -> Self {
         let count = float(clusters.len() as u64);
         let squares: f64 = clusters.iter().map(|(sum, size)| (sum - size * mean).powi(2)).sum();
         let standard_error =
@@ -419,7 +420,7 @@ mod tests {
     fn standard_errors_are_clustered() {
         // The differences [1,1,1], [0,0,1], [1,0,1] and [0,0,0]: 0.215166 with the factor C/(C-1).
         let clusters = [(3.0, 3.0), (1.0, 3.0), (2.0, 3.0), (0.0, 3.0)];
-        near(Spread::of(&clusters, 0.5, 12.0).standard_error, 0.215_166);
+        near(Spread::from_clusters(&clusters, 0.5, 12.0).standard_error, 0.215_166);
     }
 
     #[test]

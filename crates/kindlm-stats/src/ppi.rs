@@ -50,7 +50,7 @@ impl Labelled {
     /// Computes the statistics of pairs of scores from 0 to 1.
     ///
     /// People's score is the first of a pair. Fails without pairs, or if a score is not from 0 to 1.
-    pub fn of(pairs: &[(f64, f64)]) -> Result<Self, Undefined> {
+    pub fn from_pairs(pairs: &[(f64, f64)]) -> Result<Self, Undefined> {
         check(pairs.iter().flat_map(|&(human, judge)| [human, judge]))?;
         let count = float(pairs.len() as u64);
         let mean_of =
@@ -83,7 +83,7 @@ impl Labelled {
 
 impl Unlabelled {
     /// Computes the statistics of scores from 0 to 1. Fails without scores, or if a score is not from 0 to 1.
-    pub fn of(scores: &[f64]) -> Result<Self, Undefined> {
+    pub fn from_scores(scores: &[f64]) -> Result<Self, Undefined> {
         check(scores.iter().copied())?;
         let count = float(scores.len() as u64);
         let mean = scores.iter().sum::<f64>() / count;

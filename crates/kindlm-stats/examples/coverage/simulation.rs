@@ -92,7 +92,7 @@ impl Independent {
         let mut found = OfIndependent::default();
         let truth = self.kappa();
         for _ in 0..rounds {
-            let labelled = Confusion::of((0..self.labels).map(|_| self.judge(random)));
+            let labelled = Confusion::from_pairs((0..self.labels).map(|_| self.judge(random)));
             let passed = (0..self.unlabelled).filter(|_| self.judge(random).1).count() as u64;
             let observed = Tally::new(passed, self.unlabelled).expect("some are unlabelled");
             let textbook = labelled.kappa(P95).ok().and_then(|it| it.interval.interval());
@@ -146,7 +146,7 @@ impl Sets {
         let output = |_| {
             let quality = beta(0.70 * scale, 0.30 * scale, random);
             let error = beta(0.15 * scale, 0.85 * scale, random);
-            Confusion::of((0..self.rules).map(|_| {
+            Confusion::from_pairs((0..self.rules).map(|_| {
                 let human = random.f64() < quality;
                 (human, human != (random.f64() < error))
             }))

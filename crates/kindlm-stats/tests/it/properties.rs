@@ -134,7 +134,7 @@ proptest! {
         scored in prop::collection::vec(((0_u8..=10).prop_map(|it| f64::from(it) / 10.0), any::<bool>()), 1..60),
         other in (0_u8..=10).prop_map(|it| f64::from(it) / 10.0),
     ) {
-        let at = |threshold: f64| Confusion::of(scored.iter().map(|(score, human)| (*human, *score >= threshold)));
+        let at = |threshold: f64| Confusion::from_pairs(scored.iter().map(|(score, human)| (*human, *score >= threshold)));
         match best_threshold(&scored) {
             Ok(best) => {
                 prop_assert_eq!(at(best.threshold), best.confusion);
@@ -161,7 +161,7 @@ fn intervals_cover_the_truth_at_their_level() {
                 let human = random.f64() < truth;
                 (human, random.f64() < if human { sensitivity } else { 1.0 - specificity })
             };
-            let judged = Confusion::of((0..150).map(|_| draw()));
+            let judged = Confusion::from_pairs((0..150).map(|_| draw()));
             let passed = (0..1000).filter(|_| draw().1).count() as u64;
             let observed = Tally::new(passed, 1000).unwrap();
             match rogan_gladen(observed, &judged, P95) {

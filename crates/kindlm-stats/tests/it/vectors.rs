@@ -135,9 +135,9 @@ fn prediction_powered_means_agree_with_ppi_python() {
         human.iter().zip(&judge).map(|(&y, &f)| (f64::from(y), f64::from(f))).collect();
     let answers = human.iter().zip(&judge).map(|(&y, &f)| (y == 1, f == 1));
     // Scores and counts of answers give the same result.
-    let confusion = Confusion::of(answers);
+    let confusion = Confusion::from_pairs(answers);
     for (labelled, unlabelled) in [
-        (Labelled::of(&pairs).unwrap(), Unlabelled::of(&scores).unwrap()),
+        (Labelled::from_pairs(&pairs).unwrap(), Unlabelled::from_scores(&scores).unwrap()),
         (Labelled::of_answers(&confusion).unwrap(), Tally::new(70, 100).unwrap().into()),
     ] {
         let plain = prediction_powered(&labelled, &unlabelled, Tuning::Fixed(1.0), P95).unwrap();
