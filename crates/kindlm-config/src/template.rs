@@ -468,7 +468,7 @@ impl Jinja {
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
         // The position of the part in the text; `None` if JSON escape sequences make the part differ from the text.
         let start = text.find(template);
-        let read = kindlm_template::read(template).map_err(|fault| Fault {
+        let read = kindlm_template::read_names(template).map_err(|fault| Fault {
             range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
             ..fault
         })?;
@@ -575,7 +575,7 @@ fn lookalike(text: &str) -> Option<Placeholder> {
     // A `|` always starts a filter, even if the name of the filter is wrong.
     let has_filter = line[..end].contains('|');
     let is_expression =
-        !is_dashed && (has_filter || kindlm_template::read(&text[..end + 4]).is_ok());
+        !is_dashed && (has_filter || kindlm_template::read_names(&text[..end + 4]).is_ok());
     let found = Placeholder { end: end + 4, name: start..start + width, is_expression };
     (width == name.len() || is_expression).then_some(found)
 }

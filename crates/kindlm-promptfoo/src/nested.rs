@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kindlm_source::{Kind, Node};
-use kindlm_template::{Variables, environment, is_template, read};
+use kindlm_template::{Variables, environment, is_template, read_names};
 use serde_json::{Map, Value};
 
 use super::Translator;
@@ -45,7 +45,7 @@ impl Translator<'_> {
         if self.filters.as_ref().is_some_and(|own| own.are_in(text)) {
             return None;
         }
-        let undeclared = match read(text) {
+        let undeclared = match read_names(text) {
             Ok(read) => read.undeclared,
             // The text may only look like a template, so a syntax error is ignored. An unknown filter or test is
             // reported, because such a text is meant as a template.

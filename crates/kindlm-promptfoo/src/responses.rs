@@ -127,11 +127,10 @@ impl Translator<'_> {
 /// Returns true if all templates in a value are names of environment variables, such as `{{ env.NAME }}`.
 fn only_names_env(value: &Node) -> bool {
     match value.text() {
-        Some(text) if kindlm_template::is_template(text) => {
-            kindlm_template::read(text).is_ok_and(|it| {
+        Some(text) if kindlm_template::is_template(text) => kindlm_template::read_names(text)
+            .is_ok_and(|it| {
                 it.entangled.is_empty() && it.undeclared.iter().all(|name| name == "env")
-            })
-        }
+            }),
         Some(_) => true,
         None => {
             let mut items = value.items().iter().chain(value.entries().iter().map(|(_, it)| it));

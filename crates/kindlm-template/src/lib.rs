@@ -10,14 +10,14 @@
 //! A text without `{{`, `{%` or `{#` stays unchanged.
 //!
 //! ```
-//! use kindlm_template::{Variables, read};
+//! use kindlm_template::{Variables, read_names};
 //! use serde_json::json;
 //!
 //! let vars = json!({"name": "Ada", "items": [1, 2]});
 //! let variables = Variables::new(vars.as_object().unwrap(), &serde_json::Map::new());
 //! assert_eq!(variables.render("{{ name | upper }}: {{ items.length }}").unwrap(), "ADA: 2");
 //!
-//! let fault = read("{{ name | uper }}").unwrap_err();
+//! let fault = read_names("{{ name | uper }}").unwrap_err();
 //! assert_eq!(fault.message, "there is no filter `uper`");
 //! assert_eq!(fault.help.unwrap(), "did you mean `upper`?");
 //! ```
@@ -43,7 +43,7 @@ mod walk;
 pub use defaults::with_default;
 pub use engine::{Filter, Filters};
 pub use fault::Fault;
-pub use read::{TemplateNames, read};
+pub use read::{TemplateNames, read_names};
 pub use rendering::Missing;
 pub use text::printed;
 pub use variables::Variables;

@@ -37,7 +37,7 @@ pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
 }
 
 /// Analyses a template. The error describes invalid syntax, or the first unknown filter, test, function or method.
-pub fn read(template: &str) -> Result<TemplateNames, Fault> {
+pub fn read_names(template: &str) -> Result<TemplateNames, Fault> {
     let template = &*as_jinja(template);
     let tree = parsed(template)?;
     let (found, _) = Walk::through(template, &tree);
@@ -108,19 +108,19 @@ mod tests {
                 "nope_x",
             ),
         ] {
-            let fault = read(template).unwrap_err();
+            let fault = read_names(template).unwrap_err();
             assert_eq!(fault.message, message, "{template}");
             assert_eq!(fault.help.as_deref(), Some(help), "{template}");
             assert_eq!(&template[fault.range.unwrap()], part, "{template}");
             assert_eq!(fault.line, None);
         }
-        assert_eq!(read("a\nb {{ x | uper }}").unwrap_err().line, Some(2));
+        assert_eq!(read_names("a\nb {{ x | uper }}").unwrap_err().line, Some(2));
     }
 
     #[test]
     fn references_of_templates_are_found() {
-        let read =
-            read("{{ a.length }}{% set b = 1 %}{{ b }}{{ env.X }}{{ env.Y | upper }}").unwrap();
+        let read = read_names("{{ a.length }}{% set b = 1 %}{{ b }}{{ env.X }}{{ env.Y | upper }}")
+            .unwrap();
         assert_eq!(read.undeclared.iter().collect::<Vec<_>>(), ["a", "env"]);
         assert_eq!(read.entangled.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["Y"]);
         assert_eq!(read.alone.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["X"]);
@@ -129,7 +129,7 @@ mod tests {
             "{# env.FOO #}{% raw %}{{ env.FOO }}{% endraw %}{{ my_env.REGION }}",
             "{% for env in l %}{{ env.FOO }}{% endfor %}",
         ] {
-            let read = super::read(template).unwrap();
+            let read = super::read_names(template).unwrap();
             assert_eq!((read.alone, read.entangled), (vec![], vec![]), "{template}");
         }
     }
@@ -147,17 +147,18 @@ mod tests {
             ("{% raw hello", "`{% raw %}` is not complete", "{% endraw %}"),
             ("{{ user.get('name') }}", "there is no method `get`", "{{ name['key'] }}"),
         ] {
-            let fault = read(template).unwrap_err();
+            let fault = read_names(template).unwrap_err();
             assert_eq!(fault.message, message);
             assert!(fault.help.clone().unwrap_or_default().contains(help), "{fault}");
         }
-        let needed = read("{{ a.b }}{{ c or d }}{{ env.X }}{% if e %}{{ e }}{% endif %}").unwrap();
+        let needed =
+            read_names("{{ a.b }}{{ c or d }}{{ env.X }}{% if e %}{{ e }}{% endif %}").unwrap();
         assert_eq!(needed.needed.into_iter().collect::<Vec<_>>(), ["a", "d"]);
     }
 
     #[test]
     fn set_and_built_in_names_are_no_references() {
-        let read = read("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
+        let read = read_names("{% for i in range(3) %}{{ i }}{{ x.y }}{% endfor %}").unwrap();
         assert_eq!(read.undeclared.into_iter().collect::<Vec<_>>(), ["x"]);
     }
 
@@ -190,14 +191,14 @@ mod tests {
                 None => expression(before, middle, behind, count),
             };
             let deep = make(50_000);
-            let fault = read(&deep).unwrap_err();
+            let fault = read_names(&deep).unwrap_err();
             let at = fault.range.unwrap_or_default();
             assert!(fault.message.contains("levels deep"), "{behind}: {} {at:?}", fault.message);
             let words = variables.render(&deep).unwrap_err();
             assert!(words.contains("levels deep"), "{behind}: {words}");
             // Templates up to the limit do not overflow the stack.
-            let _ = (read(&make(100)), variables.render(&make(100)));
-            let _ = (read(&make(240)), variables.render(&make(240)));
+            let _ = (read_names(&make(100)), variables.render(&make(100)));
+            let _ = (read_names(&make(240)), variables.render(&make(240)));
         }
         // Many expressions in sequence are not deeply nested.
         for wide in [
@@ -205,14 +206,14 @@ mod tests {
             format!("{{% set x = {{{}}} %}}", "'a': b.c, ".repeat(5_000)),
             "{{ a.b }} {% if a == 1 %}{{ a | upper }}{% elif a %}x{% endif %}".repeat(2_000),
         ] {
-            assert_eq!(read(&wide).map(|_| ()), Ok(()));
+            assert_eq!(read_names(&wide).map(|_| ()), Ok(()));
         }
     }
 
     proptest! {
         #[test]
         fn never_panics(template in r"(\{\{|\}\}|\{%|%\}| is divisibleby\(|\.at\(|[a-z0-9.|() ,']|-|é){0,30}") {
-            let _ = read(&template);
+            let _ = read_names(&template);
             let _ = crate::Variables::new(&serde_json::Map::new(), &serde_json::Map::new()).render(&template);
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct RenderState {
 
 impl RenderState {
     /// Returns the missing values of a rendering, without duplicates.
-    pub(crate) fn of(state: &State<'_, '_>) -> Vec<Missing> {
+    pub(crate) fn missing_in(state: &State<'_, '_>) -> Vec<Missing> {
         state.get_extension::<Self>().map(|it| it.missing.clone()).unwrap_or_default()
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::Filters;
 use crate::engine::{ENGINE, JSON_ENGINE};
 use crate::fault::Fault;
-use crate::read::{parsed, read};
+use crate::read::{parsed, read_names};
 use crate::rendering::{Missing, RenderState};
 use crate::syntax::as_jinja;
 use crate::walk::Walk;
@@ -77,7 +77,7 @@ impl Variables {
     ///
     /// Returns no names if the template is invalid.
     pub fn absent(&self, template: &str) -> Vec<String> {
-        let needed = read(template).map(|it| it.needed).unwrap_or_default();
+        let needed = read_names(template).map(|it| it.needed).unwrap_or_default();
         let is_absent = |it: &String| self.values.get_attr(it).is_ok_and(|it| it.is_undefined());
         needed.into_iter().filter(is_absent).collect()
     }
@@ -111,7 +111,7 @@ impl Variables {
         let mut out = make_string_output(&mut text);
         let (root, escape) = (self.values.clone(), AutoEscape::None);
         let done = eval(engine, &instructions, root, &blocks, &mut out, escape);
-        let missing = done.map(|(_, state)| RenderState::of(&state));
+        let missing = done.map(|(_, state)| RenderState::missing_in(&state));
         drop(out);
         let missing = missing.map_err(|err| Fault::of_evaluation(template, &err, found.fault))?;
         Ok((text, missing))

@@ -77,7 +77,7 @@ pub(crate) struct Walk<'t> {
 impl<'t> Walk<'t> {
     /// Analyses a template. Returns the results, and the tree to render.
     pub(crate) fn through(template: &'t str, tree: &Stmt<'t>) -> (Self, Stmt<'t>) {
-        let mut walk = Self::of(template);
+        let mut walk = Self::new(template);
         let made = walk.statement(tree);
         let shared = std::mem::take(&mut walk.scope).shared();
         if shared.is_empty() {
@@ -85,19 +85,19 @@ impl<'t> Walk<'t> {
         }
         // The shared variables are known only after the first pass over the tree. The second pass also handles the uses of
         // shared variables before the loop.
-        let mut walk = Self { scope: Scope::sharing(shared), ..Self::of(template) };
+        let mut walk = Self { scope: Scope::sharing(shared), ..Self::new(template) };
         let made = walk.statement(tree);
         (walk, made)
     }
 
     /// Returns the uses of variables and keys, except for checks of their existence.
     pub(crate) fn lookups(template: &'t str, tree: &Stmt<'t>) -> Vec<Lookup> {
-        let mut walk = Self { lookups: Some(Vec::new()), ..Self::of(template) };
+        let mut walk = Self { lookups: Some(Vec::new()), ..Self::new(template) };
         walk.statement(tree);
         walk.lookups.unwrap_or_default()
     }
 
-    fn of(template: &'t str) -> Self {
+    fn new(template: &'t str) -> Self {
         Self {
             template,
             scope: Scope::default(),

@@ -31,8 +31,9 @@ impl fmt::Debug for Env {
 
 /// Returns a problem if a text is a template that cannot be parsed.
 pub(crate) fn fault(text: &str) -> Option<Problem> {
-    let fault =
-        Some(text).filter(|it| is_template(it)).and_then(|it| kindlm_template::read(it).err())?;
+    let fault = Some(text)
+        .filter(|it| is_template(it))
+        .and_then(|it| kindlm_template::read_names(it).err())?;
     Some(faulty(format!("the template cannot be read: {fault}")))
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::sync::{LazyLock, OnceLock};
 
-use kindlm_template::{Fault, Variables, each_template, environment, is_template, read};
+use kindlm_template::{Fault, Variables, each_template, environment, is_template, read_names};
 use kindlm_types::{Problem, Prompt, ecma};
 use serde_json::{Map, Value};
 
@@ -26,7 +26,7 @@ impl Reading {
         if !is_template(text) {
             return;
         }
-        match read(text) {
+        match read_names(text) {
             Ok(read) => {
                 for (name, _) in read.entangled {
                     let message = format!(
@@ -51,7 +51,7 @@ impl Reading {
 /// Adds the test variables that templates require, each with its pointer.
 pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
     each_template(value, pointer, &mut |at, text| {
-        let Ok(read) = read(text) else { return };
+        let Ok(read) = read_names(text) else { return };
         let names = read.needed.into_iter().filter(|it| !template::OWN.contains(&it.as_str()));
         found.extend(names.map(|it| (at.to_owned(), it)));
     });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kindlm_template::{each_template, environment, is_template, read};
+use kindlm_template::{each_template, environment, is_template, read_names};
 use kindlm_types::{Problem, Prompt};
 use serde_json::{Map, Value};
 
@@ -106,7 +106,7 @@ fn check_type(at: usize, tool: &Map<String, Value>) -> Option<Problem> {
 
 /// Returns a problem for a template with other names than environment variables.
 fn check_template(at: &str, text: &str) -> Option<Problem> {
-    let names = read(text).ok()?;
+    let names = read_names(text).ok()?;
     let name = names.undeclared.iter().find(|it| *it != "env")?;
     let message = format!("`{name}` is not filled in: tools are the same in every test");
     Some(Problem::new(at, message).with_help("only `{{env.NAME}}` is filled in"))

@@ -1,6 +1,6 @@
 //! A prompt of the user: the source of its messages, and the names that it uses.
 
-use kindlm_template::read;
+use kindlm_template::read_names;
 use kindlm_types::{Problem, ProblemKind, Role, nearest};
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,7 +31,7 @@ pub(super) struct RubricPart {
 impl RubricPart {
     fn new(message: RubricMessage, at: String, within: String) -> Result<Self, Problem> {
         let RubricMessage { role, content } = message;
-        match read(&content) {
+        match read_names(&content) {
             // A name that the template tests before it uses it may be undefined.
             Ok(read) => {
                 let refers = read.needed.into_iter().collect();
