@@ -59,7 +59,7 @@ pub fn yaml(text: &str) -> Result<serde_json::Value, String> {
     let value = serde_yaml::from_str(text).map_err(|err| err.to_string())?;
     // The parser above uses the last value of a duplicate key.
     let source = Arc::new(Source::new("yaml", text));
-    let mut problems = kindlm_source::read(&source, 0..text.len()).diagnostics.into_iter();
+    let mut problems = kindlm_source::read_yaml(&source, 0..text.len()).diagnostics.into_iter();
     problems.find(|it| it.code == Code::DUPLICATE).map_or(Ok(value), |it| {
         let Position { line, column, .. } = it.position();
         Err(format!("{} at line {line} column {column}", it.message))

@@ -400,7 +400,7 @@ mod tests {
         let text = "prompts: [Hi]\ntests: [{}]\nproviders:\n  - id: openai:codex-sdk\n    \
                     config: { cli_env: { GH_PAT: '{{env.GH_PAT}}' } }\n";
         let source = std::sync::Arc::new(kindlm_source::Source::new("promptfooconfig.yaml", text));
-        let root = kindlm_source::read(&source, 0..text.len()).root.unwrap();
+        let root = kindlm_source::read_yaml(&source, 0..text.len()).root.unwrap();
         let inputs = crate::Inputs {
             files: &kindlm_types::NoFiles,
             env: &|name| (name == "GH_PAT").then(|| "ghp_1".to_owned()),

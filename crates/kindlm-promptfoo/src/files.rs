@@ -1,6 +1,6 @@
 //! Files that a promptfoo config refers to.
 
-use kindlm_source::{Code, Node, Source, Span, read};
+use kindlm_source::{Code, Node, Source, Span, read_yaml};
 use kindlm_types::FileError;
 use serde_json::Value;
 
@@ -89,7 +89,7 @@ impl Translator<'_> {
     /// Errors are reported at the reference to the file.
     pub(super) fn parse(&mut self, span: Span, path: &str, text: &str) -> Option<Value> {
         let source = std::sync::Arc::new(Source::new(path, text));
-        let tree = read(&source, 0..text.len());
+        let tree = read_yaml(&source, 0..text.len());
         if let Some(first) = tree.diagnostics.first() {
             let line = source.position(first.span.start).line;
             let message = format!("`{path}`, line {line}: {}", first.message);

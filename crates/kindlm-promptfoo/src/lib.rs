@@ -7,13 +7,13 @@
 //! use std::sync::Arc;
 //!
 //! use kindlm_promptfoo::{Inputs, is_promptfoo, translate};
-//! use kindlm_source::{Source, read};
+//! use kindlm_source::{Source, read_yaml};
 //! use kindlm_types::NoFiles;
 //! use kindlm_types::script::ScriptQuestion;
 //!
 //! let text = "providers: [openai:gpt-4o]\nprompts: ['Greet {{name}}.']\ntests: [{ vars: { name: Ada } }]\n";
 //! let source = Arc::new(Source::new("promptfooconfig.yaml", text));
-//! let root = read(&source, 0..text.len()).root.unwrap();
+//! let root = read_yaml(&source, 0..text.len()).root.unwrap();
 //! assert!(is_promptfoo(&root));
 //! let inputs = Inputs {
 //!     files: &NoFiles,

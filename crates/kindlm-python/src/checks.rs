@@ -68,7 +68,7 @@ fn read(text: &str) -> Result<Value, String> {
             .map_or(Ok(value), |place| Err(duplicate_key_message(&place)));
     }
     let source = Arc::new(Source::new("expect", text));
-    let tree = kindlm_source::read(&source, 0..text.len());
+    let tree = kindlm_source::read_yaml(&source, 0..text.len());
     let errors = tree.diagnostics.iter().filter(|it| it.level == Level::Error);
     let problems: Vec<String> = errors.map(|it| kindlm_source::render(it, false)).collect();
     match tree.root {

@@ -1,15 +1,15 @@
 //! Reads YAML, JSON and CSV into values with places, and reports problems at these places.
 //!
-//! A [`Source`] is the text of a file, and a [`Span`] is a range of that text. [`read`] parses a tree of [`Node`]s in
+//! A [`Source`] is the text of a file, and a [`Span`] is a range of that text. [`read_yaml`] parses a tree of [`Node`]s in
 //! bounded time and memory. [`rows()`] reads a table. A [`Diagnostic`] has the place, the message and the help of a
 //! problem. [`render`] formats a diagnostic.
 //!
 //! ```
-//! use kindlm_source::{Code, Piece, decode, read, render};
+//! use kindlm_source::{Code, Piece, decode, read_yaml, render};
 //! use kindlm_types::MemberPart;
 //!
 //! let source = decode("a.yaml", b"tests:\n  - name: 5\n").unwrap();
-//! let tree = read(&source, 0..source.text().len());
+//! let tree = read_yaml(&source, 0..source.text().len());
 //! let piece = Piece { source: &source, root: &tree.root.unwrap(), prefix: "" };
 //! let problem = piece.error(Code::INVALID_VALUE, "/tests/0/name", MemberPart::Value, "expected a text");
 //! assert_eq!(problem.path, "tests[0].name");
@@ -30,5 +30,6 @@ pub use piece::{Piece, meant_key, without_echoes};
 pub use rows::{Row, Rows, rows};
 pub use source::{Position, Source, Span};
 pub use tree::{
-    Key, Kind, LocatedSpan, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, Tree, locate, read, read_json,
+    Key, Kind, LocatedSpan, MAX_ALIASED, MAX_DEPTH, MAX_NODES, Node, Tree, locate, read_json,
+    read_yaml,
 };

@@ -144,7 +144,7 @@ impl Iterator for Rows<'_> {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Vec<String> {
+    fn read_rows(text: &str) -> Vec<String> {
         let source = Arc::new(Source::new("t.csv", text));
         let line = |it: Result<Row, Box<Diagnostic>>| match it {
             Ok(row) => {
@@ -180,7 +180,7 @@ mod tests {
             ("a\n1;2\n", vec!["1 a", "2 1;2"]),
             ("", vec![]),
         ] {
-            assert_eq!(read(text), expected, "{text:?}");
+            assert_eq!(read_rows(text), expected, "{text:?}");
         }
     }
 }

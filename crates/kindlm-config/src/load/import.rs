@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindlm_engine::{Model, Suite, TestCase};
-use kindlm_source::{Code, Diagnostic, Kind, Node, Source, read};
+use kindlm_source::{Code, Diagnostic, Kind, Node, Source, read_yaml};
 use kindlm_template::{is_template, with_default};
 use kindlm_types::Files;
 use serde_json::Value;
@@ -68,7 +68,7 @@ pub fn import_with(name: &str, bytes: &[u8], sources: &Sources<'_>) -> Imported 
 /// Returns `None` if the file is not YAML.
 fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
     let source = kindlm_source::decode(name, bytes).ok()?;
-    let root = read(&source, 0..source.text().len()).root?;
+    let root = read_yaml(&source, 0..source.text().len()).root?;
     let message = "this is not a promptfoo config: it has none of its keys";
     let diagnostic = Diagnostic::error(Code::INVALID_VALUE, message, &source, root.span);
     Some(
@@ -81,7 +81,7 @@ fn foreign(name: &str, bytes: &[u8]) -> Option<Diagnostic> {
 /// Returns true if a text is a suite with the same tests, models, providers, gates and defaults as `expected`.
 fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
     let source = Arc::new(Source::new("kindlm.yaml", yaml));
-    let tree = read(&source, 0..yaml.len());
+    let tree = read_yaml(&source, 0..yaml.len());
     let (loaded, _) =
         load_tree(&source, tree.root.as_ref(), Sink::new(tree.diagnostics), sources, false);
     let (Some(own), Some(expected)) = (&loaded.suite, &expected.suite) else { return false };

@@ -1,6 +1,6 @@
 //! The names of a suite, read without the rest of the config file.
 
-use kindlm_source::read;
+use kindlm_source::read_yaml;
 
 /// The names that identify the runs of a suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct SuiteNames {
 /// Reads no other file and runs no program. Returns `None` if the file is not YAML, or if a name is missing.
 pub fn suite_names(bytes: &[u8]) -> Option<SuiteNames> {
     let source = kindlm_source::decode("", bytes).ok()?;
-    let root = read(&source, 0..source.text().len()).root?;
+    let root = read_yaml(&source, 0..source.text().len()).root?;
     if kindlm_promptfoo::is_promptfoo(&root) {
         return Some(SuiteNames {
             project: kindlm_promptfoo::PROJECT.to_owned(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_promptfoo::{ConfigProgram, Inputs, evaluate_config};
-use kindlm_source::{Code, Diagnostic, Node, Source, Span, read};
+use kindlm_source::{Code, Diagnostic, Node, Source, Span, read_yaml};
 
 use super::Sources;
 use super::sink::Sink;
@@ -31,7 +31,7 @@ pub(super) fn parse(
 ) -> Result<(Parsed, Sink), Box<Diagnostic>> {
     let written = kindlm_source::decode(name, bytes)?;
     let source = evaluated(name, &written, sources)?.unwrap_or(written);
-    let tree = read(&source, 0..source.text().len());
+    let tree = read_yaml(&source, 0..source.text().len());
     let mut sink = Sink::new(tree.diagnostics);
     let root = match tree.root {
         // Do not translate an inline suite, because the translation could run programs.

@@ -7,7 +7,7 @@ use kindlm_config::{Imported, Loaded, Sources, import_with, load_with};
 use kindlm_engine::Model;
 use kindlm_promptfoo::Inputs;
 use kindlm_schema::normalise_numbers;
-use kindlm_source::{Source, read};
+use kindlm_source::{Source, read_yaml};
 use kindlm_types::script::{
     ScriptAnswer, ScriptOutcome, ScriptQuestion, ScriptSource, ScriptValue,
 };
@@ -2114,7 +2114,7 @@ fn imported(row: &str) -> Row {
 /// Returns the translation as YAML without short forms.
 fn translated(config: &str, sources: &Sources<'_>) -> String {
     let source = Arc::new(Source::new("promptfooconfig.yaml", config));
-    let root = read(&source, 0..config.len()).root.unwrap();
+    let root = read_yaml(&source, 0..config.len()).root.unwrap();
     let inputs = Inputs {
         files: sources.files,
         env: sources.env,

@@ -21,7 +21,7 @@ pub(super) fn find(text: &str, at: usize, kind: &ErrorKind) -> Option<Blame> {
             ("a tab cannot indent in YAML".to_owned(), "indent with spaces".to_owned());
         return Some(Blame { range: tab..tab + 1, message, help });
     }
-    let scan = Scan::of(&text[..end_of_line(text, at)], at);
+    let scan = Scan::new(&text[..end_of_line(text, at)], at);
     if let Some(open) = scan.quote(text, at) {
         let quote = &text[open..=open];
         let message = "the quoted text that starts here is not closed on its line".to_owned();
@@ -117,7 +117,7 @@ struct Scan {
 
 impl Scan {
     /// Scans a text by simplified rules of YAML. Finds the brackets before `until`, and the quotes in the whole text.
-    fn of(text: &str, until: usize) -> Self {
+    fn new(text: &str, until: usize) -> Self {
         let mut scan = Self::default();
         let mut block: Option<usize> = None;
         let mut start = 0;

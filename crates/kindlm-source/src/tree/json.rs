@@ -168,7 +168,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::tree::read;
+    use crate::tree::read_yaml;
 
     /// Parses a text as JSON, and compares the result with the YAML parser's result.
     ///
@@ -178,7 +178,7 @@ mod tests {
         let source = Arc::new(Source::new("a.jsonl", format!("# {text}")));
         let range = 2..source.text().len();
         let ours = read_json(&source, range.clone())?;
-        let theirs = read(&source, range);
+        let theirs = read_yaml(&source, range);
         assert!(theirs.diagnostics.is_empty(), "{text}: {:?}", theirs.diagnostics);
         assert_eq!(format!("{ours:?}"), format!("{:?}", theirs.root.unwrap()), "{text}");
         Some(ours.to_json().to_string())

@@ -17,7 +17,7 @@ use crate::source::Span;
 
 pub use json::read_json;
 pub use place::{LocatedSpan, locate};
-pub use read::{Tree, read};
+pub use read::{Tree, read_yaml};
 
 /// The most levels of nested lists and mappings, including aliases.
 pub const MAX_DEPTH: usize = 128;

@@ -25,7 +25,7 @@ pub struct Tree {
 type Stop = Box<Diagnostic>;
 
 /// Parses one document in a part of a source. All spans are offsets in the whole source, not in `range`.
-pub fn read(source: &Arc<Source>, range: Range<usize>) -> Tree {
+pub fn read_yaml(source: &Arc<Source>, range: Range<usize>) -> Tree {
     let text = source.text().get(range.clone()).unwrap_or_default();
     let mut options = granit_parser::options! {
         // The limit of the parser is higher than `MAX_DEPTH`, so that this module reports the error, at a better place.
@@ -402,7 +402,7 @@ mod tests {
     fn the_cause_of_an_error_is_in_the_part_that_is_read() {
         let first = r#"{"a": "b" "c"}"#;
         let source = Arc::new(Source::new("a.jsonl", format!("{first}\n\t{{}}\n")));
-        let tree = read(&source, 0..first.len());
+        let tree = read_yaml(&source, 0..first.len());
         let [error] = tree.diagnostics.as_slice() else { panic!("{:?}", tree.diagnostics) };
         assert_eq!(error.position().line, 1, "{}", error.message);
     }

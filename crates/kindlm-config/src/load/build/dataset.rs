@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kindlm_source::{
-    Code, Diagnostic, Key, Kind, Level, Node, Piece, Source, Span, read, read_json,
+    Code, Diagnostic, Key, Kind, Level, Node, Piece, Source, Span, read_json, read_yaml,
 };
 use kindlm_types::{MemberPart, suggest};
 use serde::de::IgnoredAny;
@@ -242,7 +242,7 @@ impl Builder<'_> {
         if let Some(root) = read_json(source, range.clone()) {
             return Some(root);
         }
-        let tree = read(source, range);
+        let tree = read_yaml(source, range);
         tree.diagnostics.into_iter().for_each(|it| self.base.sink.push(it));
         tree.root
     }

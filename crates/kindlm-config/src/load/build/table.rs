@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kindlm_source::{Code, Diagnostic, Kind, Node, Row, Source, Span, read, rows};
+use kindlm_source::{Code, Diagnostic, Kind, Node, Row, Source, Span, read_yaml, rows};
 use serde_json::{Map, Value};
 
 use super::Builder;
@@ -168,7 +168,7 @@ impl Builder<'_> {
     /// Parses a cell as YAML. Problems are reported at its row.
     fn yaml_cell(&mut self, source: &Arc<Source>, span: Span, cell: &str) -> Value {
         let inner = Arc::new(Source::new(source.name(), cell));
-        let tree = read(&inner, 0..cell.len());
+        let tree = read_yaml(&inner, 0..cell.len());
         for problem in tree.diagnostics {
             let message = format!("in the cell `{}`: {}", short(cell), problem.message);
             let mut diagnostic = Diagnostic::error(problem.code, message, source, span);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use kindlm_source::{Kind, Node, Span, read};
+use kindlm_source::{Kind, Node, Span, read_yaml};
 use serde_json::Value;
 
 use super::original::Original;
@@ -28,7 +28,7 @@ impl Comments {
     pub(in crate::load) fn from_original(original: &Original<'_>) -> Self {
         let mut comments = Self::default();
         let text = original.source.text();
-        let Some(root) = read(original.source, 0..text.len()).root else { return comments };
+        let Some(root) = read_yaml(original.source, 0..text.len()).root else { return comments };
         let mut texts = Vec::new();
         collect_texts(&root, &mut texts);
         texts.sort_by_key(|it| it.start);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kindlm_source::{Node, Source, Span, read};
+use kindlm_source::{Node, Source, Span, read_yaml};
 use kindlm_types::Files;
 use serde_json::{Map, Value};
 
@@ -45,7 +45,7 @@ impl Original<'_> {
         let is_list = [".json", ".yaml", ".yml"].iter().any(|it| path.ends_with(it));
         let list = || {
             let source = Arc::new(Source::new(path, content));
-            let root = read(&source, 0..content.len()).root?;
+            let root = read_yaml(&source, 0..content.len()).root?;
             Some(root.to_json()).filter(Value::is_array)
         };
         let is_same = match (entry.get("user"), entry.get("messages")) {

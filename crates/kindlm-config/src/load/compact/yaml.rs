@@ -37,7 +37,7 @@ pub(in crate::load) fn to_yaml(root: &Value, comments: &Comments) -> Option<Stri
         comments.lost_in(&out).chain(&comments.tail).flat_map(|it| [it.as_str(), "\n"]).collect();
     out.push_str(&ending);
     let source = std::sync::Arc::new(Source::new("kindlm.yaml", out.as_str()));
-    let read = kindlm_source::read(&source, 0..out.len());
+    let read = kindlm_source::read_yaml(&source, 0..out.len());
     let is_same =
         read.diagnostics.is_empty() && read.root.is_some_and(|it| equal(&it.to_json(), root));
     is_same.then_some(out)

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use kindlm_assertions::Setup;
 use kindlm_engine::{Suite, Until};
-use kindlm_source::{Code, Diagnostic, Node, Piece, Source, read};
+use kindlm_source::{Code, Diagnostic, Node, Piece, Source, read_yaml};
 use kindlm_types::{MemberPart, Problem, ProblemKind};
 use serde_json::Value;
 
@@ -130,7 +130,7 @@ impl Resolved<'_> {
         };
         let text = text.strip_prefix('\u{feff}').map_or(Arc::clone(&text), Arc::from);
         let source = Arc::new(self.around.source.beside(path, text));
-        let tree = read(&source, 0..source.text().len());
+        let tree = read_yaml(&source, 0..source.text().len());
         let is_whole = tree.diagnostics.is_empty();
         tree.diagnostics.into_iter().for_each(|it| self.sink.push(it));
         Some((source, tree.root.filter(|_| is_whole)?))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kindlm_engine::Digest;
-use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, locate, read};
+use kindlm_source::{Code, Diagnostic, Key, Kind, Node, Piece, Source, Span, locate, read_yaml};
 use kindlm_template::Fault;
 use kindlm_types::{AssertionSetInfo, MediaKind, MemberPart, PromptInfo, RawPart, Role, pointer};
 use serde_json::Value;
@@ -275,7 +275,7 @@ impl Resolved<'_> {
         }
         let text = content.text().unwrap_or_default();
         let source = Arc::new(self.around.source.beside(path, text));
-        let tree = read(&source, 0..text.len());
+        let tree = read_yaml(&source, 0..text.len());
         // A text of the language `chat` is a list only after it is rendered.
         let is_list = text.trim_start().starts_with(['[', '-']);
         if is_list && !tree.diagnostics.is_empty() && self.defaults.template != Language::Chat {
