@@ -38,10 +38,10 @@ pub(crate) static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes {
         };
         root(definitions, open)
     }),
-    model: Shape::of::<ModelEntry>(),
-    prompt: Shape::of::<PromptEntry>(),
-    test: Shape::of::<TestEntry>(),
-    set: Shape::of::<AssertionSetEntry>(),
+    model: Shape::from_type::<ModelEntry>(),
+    prompt: Shape::from_type::<PromptEntry>(),
+    test: Shape::from_type::<TestEntry>(),
+    set: Shape::from_type::<AssertionSetEntry>(),
 });
 
 /// The schemas of the parts that are checked item by item.

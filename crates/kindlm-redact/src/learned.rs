@@ -49,7 +49,7 @@ impl LearnedSecrets {
     }
 
     /// Calls a function with the current values.
-    pub(crate) fn read<T>(&self, read: impl FnOnce(&KnownSecrets) -> T) -> T {
+    pub(crate) fn with_known<T>(&self, read: impl FnOnce(&KnownSecrets) -> T) -> T {
         read(&self.0.read().unwrap_or_else(PoisonError::into_inner).known)
     }
 }

@@ -172,7 +172,7 @@ impl Secrets {
         }
         let mut places = self.known.places(text);
         if let Some(learned) = &self.learned {
-            places.extend(learned.read(|it| it.places(text)));
+            places.extend(learned.with_known(|it| it.places(text)));
         }
         places.extend(keys(text));
         if rules == Rules::All {
@@ -183,7 +183,7 @@ impl Secrets {
 
     fn has_number(&self) -> bool {
         let learned = self.learned.as_ref();
-        self.known.has_number() || learned.is_some_and(|it| it.read(KnownSecrets::has_number))
+        self.known.has_number() || learned.is_some_and(|it| it.with_known(KnownSecrets::has_number))
     }
 }
 

@@ -34,7 +34,7 @@ const DEPTH: usize = 16;
 ///     max_ms: f64,
 /// }
 ///
-/// let problems = Shape::of::<Latency>().problems(&json!({"maxMS": 5}));
+/// let problems = Shape::from_type::<Latency>().problems(&json!({"maxMS": 5}));
 /// assert_eq!(problems[0].message, "`maxMs` is required");
 /// assert_eq!(problems[1].message, "unknown key `maxMS`");
 /// assert_eq!(problems[1].help.as_deref(), Some("did you mean `maxMs`?"));
@@ -52,7 +52,7 @@ impl fmt::Debug for Shape {
 
 impl Shape {
     /// Creates the shape of a type that serde deserializes.
-    pub fn of<T: JsonSchema>() -> Self {
+    pub fn from_type<T: JsonSchema>() -> Self {
         Self::generate(schema_of::<T>)
     }
 

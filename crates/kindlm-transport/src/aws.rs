@@ -25,7 +25,7 @@ pub(super) enum AwsAccess {
 
 impl AwsAccess {
     /// Reads the credentials from the environment. Fails if there are none.
-    pub(super) fn of(
+    pub(super) fn from_env(
         provider: &str,
         auth: &AwsAuth,
         env: &dyn Fn(&str) -> Option<String>,
@@ -148,7 +148,7 @@ mod tests {
         let env = |name: &str| {
             variables.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
         };
-        let access = AwsAccess::of("bedrock", &auth(), &env)?;
+        let access = AwsAccess::from_env("bedrock", &auth(), &env)?;
         let url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/anthropic.claude-v2%3A1/converse";
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, RawValue::from_static("application/json"));

@@ -231,7 +231,7 @@ impl HttpTransport {
                 .await
                 .map_err(|err| fault.connection(&err))?;
             if !redirect::is_one(response.status()) {
-                return self.read(response, fault, started).await;
+                return self.read_response(response, fault, started).await;
             }
             let to = redirect::follow(url, request.method, &response)
                 .map_err(|message| fault.redirect(response.status(), &message))?;
@@ -246,7 +246,7 @@ impl HttpTransport {
     /// Reads a response. `started` is the time of the request, for the arrivals of a stream.
     ///
     /// Fails if the body exceeds the size limit, stalls, breaks off or cannot be decompressed.
-    pub(crate) async fn read(
+    pub(crate) async fn read_response(
         &self,
         mut response: reqwest::Response,
         fault: &Fault<'_>,
@@ -364,7 +364,7 @@ impl HttpTransport {
         env: &Env,
         issued: Option<&IssuedCredential>,
     ) -> Result<Arc<Prepared>, ProviderError> {
-        self.preparations.of(provider, request, (env, issued.map_or(0, |it| it.number)))
+        self.preparations.get_or_prepare(provider, request, (env, issued.map_or(0, |it| it.number)))
     }
 
     /// Returns the client of websockets, which is built on first use. Fails if it cannot be built.

@@ -83,7 +83,7 @@ impl<'a> Fault<'a> {
     /// Returns the error for a request that could not be sent or got no response. The message has advice.
     pub fn connection(&self, err: &reqwest::Error) -> ProviderError {
         let (host, key) = (self.host(), self.key);
-        let message = match Cause::of(err, key) {
+        let message = match Cause::from_error(err, key) {
             Cause::Refused => format!(
                 "connection to `{host}` refused: nothing listens there; check that the server runs and that `{key}` is right"
             ),
@@ -111,7 +111,7 @@ impl<'a> Fault<'a> {
             }
         };
         let error = self.error(ProviderErrorKind::Connection, message);
-        match Cause::of(err, key) {
+        match Cause::from_error(err, key) {
             _ if err.is_builder() => error,
             // The request was sent, at least in part, so the provider may charge for it.
             Cause::Other(_) if !err.is_connect() => error.retryable().lost(),
@@ -169,7 +169,7 @@ enum Cause {
 }
 
 impl Cause {
-    fn of(err: &reqwest::Error, key: &str) -> Self {
+    fn from_error(err: &reqwest::Error, key: &str) -> Self {
         if err.is_dns() {
             return Self::Dns;
         }

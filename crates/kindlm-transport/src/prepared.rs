@@ -42,7 +42,7 @@ impl Prepared {
     ) -> Result<Self, ProviderError> {
         let (mut headers, mut secrets) = resolve(provider, &request.headers, &**env)?;
         let access = |auth: &AwsAuth| {
-            AwsAccess::of(provider, auth, &**env).map(|access| (auth.clone(), access))
+            AwsAccess::from_env(provider, auth, &**env).map(|access| (auth.clone(), access))
         };
         let aws = request.aws.as_ref().map(access).transpose()?;
         aws.iter().flat_map(|(_, it)| it.secrets()).for_each(|it| secrets.add(it));
@@ -128,7 +128,7 @@ pub(super) struct Preparations(Mutex<HashMap<String, Arc<Prepared>>>);
 impl Preparations {
     /// Returns the cached request if its address, headers and printed credential match. Otherwise prepares the request,
     /// and caches it. Fails if the request cannot be prepared.
-    pub(super) fn of(
+    pub(super) fn get_or_prepare(
         &self,
         provider: &str,
         request: &HttpRequest,

@@ -120,7 +120,7 @@ impl HttpTransport {
             let status = response.status().as_u16();
             // The status says enough if the body cannot be read or is too large.
             let body = self
-                .read(response, &fault, Instant::now())
+                .read_response(response, &fault, Instant::now())
                 .await
                 .map(|it| it.body)
                 .unwrap_or_default();

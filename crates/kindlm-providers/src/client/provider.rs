@@ -54,7 +54,7 @@ impl Provider {
             via,
             wraps_agent,
             forms: Forms::default(),
-            limiters: RateLimiters::of(
+            limiters: RateLimiters::new(
                 name,
                 limits.map(|((_, it), limits)| (it.clone(), *limits)).collect(),
             ),

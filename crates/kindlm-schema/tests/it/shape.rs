@@ -85,7 +85,7 @@ fn show(problem: &Problem) -> String {
 }
 
 fn problems(value: &Value) -> String {
-    Shape::of::<Model>().problems(value).iter().map(show).collect::<Vec<_>>().join("\n")
+    Shape::from_type::<Model>().problems(value).iter().map(show).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn accepts_values_that_deserialize() {
 
 #[test]
 fn accepted_values_deserialize() {
-    let shape = Shape::of::<Model>();
+    let shape = Shape::from_type::<Model>();
     for (key, value) in [
         ("limits", json!({"a": 5_000_000_000_u64})),
         ("limits", json!({"a": -1})),
@@ -165,7 +165,7 @@ fn a_text_that_needs_a_list_stays_a_text() {
         [("stop", "stop"), ("true", "\"true\""), ("Null", "\"Null\""), ("0x1F", "\"0x1F\"")]
     {
         let value = json!({"id": "a", "provider": "openai", "params": {"stopSequences": text}});
-        let help = Shape::of::<Model>().problems(&value).remove(0).help;
+        let help = Shape::from_type::<Model>().problems(&value).remove(0).help;
         assert_eq!(help, Some(format!("write it as a list: `[{item}]`")));
     }
 }
@@ -179,7 +179,9 @@ fn the_whole_value_may_be_at_fault() {
 
 #[test]
 fn the_schema_has_texts_for_editors() {
-    insta::assert_snapshot!(serde_json::to_string_pretty(Shape::of::<Model>().schema()).unwrap());
+    insta::assert_snapshot!(
+        serde_json::to_string_pretty(Shape::from_type::<Model>().schema()).unwrap()
+    );
 }
 
 #[test]

@@ -46,7 +46,7 @@ const FAILED: u32 = 10;
 
 impl RateLimiters {
     /// Creates the rate limiters of a provider, with limits by model.
-    pub fn of(provider: &str, limits: HashMap<String, Limits>) -> Self {
+    pub fn new(provider: &str, limits: HashMap<String, Limits>) -> Self {
         Self { provider: provider.to_owned(), limits, closes_after: None, open: Mutex::default() }
     }
 

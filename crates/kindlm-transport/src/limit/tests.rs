@@ -349,7 +349,7 @@ async fn is_sent(limiters: &RateLimiters) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_circuit_closes_after_its_time() {
-    let mut limiters = RateLimiters::of("p", HashMap::new());
+    let mut limiters = RateLimiters::new("p", HashMap::new());
     for status in [401, 403] {
         let failure = ProviderError { attempts: 1, ..hopeless(Kind::Auth, status) };
         limiters.record_failure(&limiters.to("m"), &failure);
@@ -364,13 +364,13 @@ async fn a_circuit_closes_after_its_time() {
         assert!(!is_sent(&limiters).await, "{status}");
         sleep(ms(1)).await;
         assert!(is_sent(&limiters).await, "{status}");
-        limiters = RateLimiters::of("p", HashMap::new());
+        limiters = RateLimiters::new("p", HashMap::new());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_requests_fail_when_the_circuit_opens() {
-    let limiters = RateLimiters::of("p", [("m".to_owned(), limits(1, 0, 0))].into());
+    let limiters = RateLimiters::new("p", [("m".to_owned(), limits(1, 0, 0))].into());
     let limiter = limiters.to("m");
     let start = Instant::now();
     let calls = (0..5).map(|call| {

@@ -10,7 +10,7 @@ use super::{Compiler, JUDGING};
 use crate::core::judging::{JudgeBlock, Panel};
 use crate::{Build, Registration};
 
-static SHAPE: LazyLock<Shape> = LazyLock::new(Shape::of::<JudgeBlock>);
+static SHAPE: LazyLock<Shape> = LazyLock::new(Shape::from_type::<JudgeBlock>);
 
 /// The judges of a check.
 pub(super) struct Judges {
