@@ -117,7 +117,8 @@ impl McpClient {
             // The next attempt opens a new session.
             *self.session.lock().await = None;
         }
-        let read = asked.and_then(|(result, latency_ms)| self.read(&fault, result, latency_ms));
+        let read =
+            asked.and_then(|(result, latency_ms)| self.read_result(&fault, result, latency_ms));
         read.map_err(|err| secrets.redact(err))
     }
 
@@ -151,7 +152,7 @@ impl McpClient {
         Ok(session)
     }
 
-    fn read(
+    fn read_result(
         &self,
         fault: &Fault<'_>,
         result: CallToolResult,

@@ -21,7 +21,7 @@ impl Choice {
     }
 
     /// Returns one of the items; `None` without items.
-    pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
+    pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.index(items.len()))
     }
 }

@@ -48,7 +48,7 @@ fn drop_file(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> 
         .enumerate()
         .filter_map(|(at, it)| can_drop(it).then_some(at))
         .collect();
-    let dropped = workspace.changes.remove(*choice.of(&places)?);
+    let dropped = workspace.changes.remove(*choice.pick(&places)?);
     for file in workspace.files.iter_mut().filter(|it| it.path == dropped.path) {
         file.text = None;
     }
@@ -63,7 +63,7 @@ fn change_file(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
         let lines = added_lines(change);
         places.extend(lines.into_iter().map(|line| (at, line)));
     }
-    let (at, line) = choice.of(&places)?;
+    let (at, line) = choice.pick(&places)?;
     let change = workspace.changes.get_mut(*at)?;
     let other = format!("{line} // changed");
     for text in [&mut change.text, &mut change.patch].into_iter().flatten() {

@@ -60,7 +60,7 @@ fn text_of<'a>(original: &Original<'a>) -> Option<(&'a str, Vec<std::ops::Range<
 fn spaces(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let (text, all) = text_of(original)?;
     let ends: Vec<usize> = all.iter().take(all.len() - 1).map(|it| it.end).collect();
-    let at = *choice.of(&ends)?;
+    let at = *choice.pick(&ends)?;
     Some(with_output(original.execution, &replaced(text, &(at..at), " "), None))
 }
 
@@ -88,7 +88,7 @@ fn sentence_order(original: &Original<'_>, choice: &mut Choice) -> Option<Execut
     };
     let pairs: Vec<_> = all.iter().skip(1).zip(all.iter().skip(2)).collect();
     let pairs: Vec<_> = pairs.into_iter().filter(|(a, b)| is_free(a) && is_free(b)).collect();
-    let (a, b) = *choice.of(&pairs)?;
+    let (a, b) = *choice.pick(&pairs)?;
     let parts = (text.get(a.clone())?, text.get(a.end..b.start)?, text.get(b.clone())?);
     let swapped = format!("{}{}{}", parts.2, parts.1, parts.0);
     Some(with_output(original.execution, &replaced(text, &(a.start..b.end), &swapped), None))

@@ -19,7 +19,7 @@ pub(crate) static JSON: [Operator; 4] = [
         |original, choice| {
             let mut value = answer_json(original.execution)?;
             let keys = places(&value, &|_| true);
-            let place = choice.of(&keys)?;
+            let place = choice.pick(&keys)?;
             let (parent, segment) = place.rsplit_once('/')?;
             let key = pointer::key(segment);
             value.pointer_mut(parent)?.as_object_mut()?.shift_remove(&key)?;
@@ -63,7 +63,7 @@ fn replace(
 ) -> Option<Execution> {
     let mut value = answer_json(original.execution)?;
     let places = places(&value, fits);
-    let place = choice.of(&places)?;
+    let place = choice.pick(&places)?;
     let mut others = original.other_cases(choice).filter_map(answer_json);
     let slot = value.pointer_mut(place)?;
     *slot = new(slot, place, &mut others);

@@ -28,7 +28,7 @@ impl Verdict {
     ///
     /// `threshold` is the minimum mean score of the test case. Without a threshold, a failed check kills the mutant,
     /// even if another check could not be decided.
-    pub fn of(result: &ExecutionResult, threshold: Option<f64>) -> Option<Self> {
+    pub fn from_result(result: &ExecutionResult, threshold: Option<f64>) -> Option<Self> {
         let is_failed = threshold.is_none() && result.results.iter().any(fails);
         Some(match result.outcome {
             Outcome::Failed => Self::Killed,
@@ -145,7 +145,7 @@ impl Tally {
     ) {
         let Some(case) = self.cases.get_mut(case) else { return };
         let threshold = case.threshold;
-        let verdict = Verdict::of(result, threshold);
+        let verdict = Verdict::from_result(result, threshold);
         let of_check = |case: &mut CaseTally, is: fn(&AssertionResult) -> bool| {
             let mut found: Vec<usize> = Vec::new();
             for it in result.results.iter().filter(|it| decides(it) && is(it)) {

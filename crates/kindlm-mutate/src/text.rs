@@ -104,7 +104,7 @@ fn drop_sentence(original: &Original<'_>, choice: &mut Choice) -> Option<Executi
     // The longest sentence mostly has the facts.
     let longest = candidates.iter().map(ExactSizeIterator::len).max()?;
     let long: Vec<_> = candidates.iter().filter(|it| it.len() == longest).collect();
-    let dropped = choice.of(&long)?;
+    let dropped = choice.pick(&long)?;
     let rest = text.get(dropped.end..)?.trim_start();
     let text = format!("{}{rest}", text.get(..dropped.start)?);
     Some(with_output(original.execution, &text, None))
@@ -133,19 +133,19 @@ fn negate(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
             None => replaced(text, &(after..after), "not "),
         });
     }
-    Some(with_output(original.execution, choice.of(&negated)?, None))
+    Some(with_output(original.execution, choice.pick(&negated)?, None))
 }
 
 fn change_number(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let text = prose(original.execution)?;
-    let number = choice.of(&numbers(text))?.clone();
+    let number = choice.pick(&numbers(text))?.clone();
     let text = replaced(text, &number, &other_number(text.get(number.clone())?));
     Some(with_output(original.execution, &text, None))
 }
 
 fn change_date(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let text = prose(original.execution)?;
-    let place = choice.of(&days(text))?.clone();
+    let place = choice.pick(&days(text))?.clone();
     let written = text.get(place.clone())?;
     let day: u32 = written.parse().ok()?;
     let other = if day < 28 { day + 1 } else { day - 1 };
@@ -172,7 +172,7 @@ fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> O
         .iter()
         .filter_map(|(name, value)| Some((name, value.as_str().filter(|it| is_used(it))?)))
         .collect();
-    let (name, value) = *choice.of(&used)?;
+    let (name, value) = *choice.pick(&used)?;
     let mut others = original.other_cases(choice).filter_map(|it| it.vars.get(name)?.as_str());
     let other = others.find(|it| *it != value && !it.is_empty())?;
     Some(text.replace(value, other))
@@ -180,7 +180,7 @@ fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> O
 
 /// Replaces a name by a name that only the answer of another case has; `None` if there is no such name.
 fn other_name(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
-    let place = choice.of(&names(text))?.clone();
+    let place = choice.pick(&names(text))?.clone();
     let name = text.get(place)?;
     let other = original.other_cases(choice).find_map(|it| {
         let other = it.output.as_str();

@@ -56,7 +56,7 @@ pub(crate) static TOOLS: [Operator; 6] = [
             let pairs = execution.tool_calls.windows(2).enumerate();
             let different = pairs.filter(|(_, it)| !matches!(it, [a, b] if is_equal(a, b)));
             let places: Vec<usize> = different.map(|(at, _)| at).collect();
-            with_swapped_calls(execution, *choice.of(&places)?)
+            with_swapped_calls(execution, *choice.pick(&places)?)
         },
     ),
     Operator::harmful(
@@ -65,7 +65,7 @@ pub(crate) static TOOLS: [Operator; 6] = [
         "repeats a tool call",
         "no check limits the calls: add `max-tool-calls`, or `tool-trajectory`",
         |original, choice| {
-            let call = choice.of(&original.execution.tool_calls)?;
+            let call = choice.pick(&original.execution.tool_calls)?;
             let id = unused_id(original.execution, "repeated");
             Some(with_last_call(original.execution, &ToolCall { id, ..call.clone() }))
         },
@@ -91,7 +91,7 @@ fn change_argument(original: &Original<'_>, choice: &mut Choice) -> Option<Execu
         let keys = call.arguments.as_object().into_iter().flat_map(|it| it.keys());
         places.extend(keys.map(|key| (at, key)));
     }
-    let (at, key) = *choice.of(&places)?;
+    let (at, key) = *choice.pick(&places)?;
     let mut call = execution.tool_calls.get(at)?.clone();
     let slot = call.arguments.get_mut(key)?;
     *slot = other_value(slot, "", &mut std::iter::empty::<Value>());

@@ -79,11 +79,11 @@ fn a_failed_check_decides_even_beside_an_errored_one() {
         (vec![fail("a"), errored("b")], Some(0.6), Some(Verdict::Errored)),
     ] {
         let result = judged(results, threshold);
-        assert_eq!(Verdict::of(&result, threshold), verdict, "{:?}", result.results);
+        assert_eq!(Verdict::from_result(&result, threshold), verdict, "{:?}", result.results);
     }
-    assert_eq!(Verdict::of(&not_run(), None), None);
+    assert_eq!(Verdict::from_result(&not_run(), None), None);
     let partly = ExecutionResult { results: vec![fail("a")], ..not_run() };
-    assert_eq!(Verdict::of(&partly, None), Some(Verdict::Killed));
+    assert_eq!(Verdict::from_result(&partly, None), Some(Verdict::Killed));
 }
 
 #[test]

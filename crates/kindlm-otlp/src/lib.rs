@@ -2,12 +2,12 @@
 //!
 //! [`decode_json`], [`decode_protobuf`] and [`decode_file`] decode spans. [`Received`] groups the spans by trace.
 //!
-//! [`read`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
+//! [`read_trace`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
 //! coverage. [`Encoding`] encodes the responses of a receiver. All functions work on bytes in memory, and open no ports
 //! or files. No input causes a panic.
 //!
 //! ```
-//! use kindlm_otlp::{Filter, Received, decode_json, read};
+//! use kindlm_otlp::{Filter, Received, decode_json, read_trace};
 //! use kindlm_types::TraceSettings;
 //!
 //! let body = br#"{"resourceSpans": [{"scopeSpans": [{"spans": [{
@@ -23,7 +23,7 @@
 //!
 //! let settings = TraceSettings::default();
 //! let spans = &received.into_traces()[0];
-//! let reading = read(spans, &settings.mapping, Filter::new(&settings.filter, None))?;
+//! let reading = read_trace(spans, &settings.mapping, Filter::new(&settings.filter, None))?;
 //! assert_eq!(reading.execution.tool_calls[0].name, "lookup");
 //! assert_eq!(reading.execution.tool_calls[0].arguments["id"], 7);
 //! assert_eq!(reading.execution.latency_ms, Some(250.0));
@@ -55,7 +55,7 @@ pub use filter::{Filter, NameTest};
 pub use group::{MAX_SPANS, Received};
 pub use json::{decode_json, decode_logs_json, decode_value};
 pub use protobuf::{decode_logs_protobuf, decode_protobuf};
-pub use reading::{Inference, Reading, TEST, read};
+pub use reading::{Inference, Reading, TEST, read_trace};
 pub use reply::{Encoding, Signal};
 pub use span::{Decoded, LooseEvent, OtlpSpan, SpanEvent};
 

@@ -87,7 +87,7 @@ impl RecordedMessage {
 
     /// Parses a message; returns `None` if it is not an object, or has neither content, reasoning nor unsupported
     /// parts.
-    pub(crate) fn read(value: &Value, default: Role) -> Option<Self> {
+    pub(crate) fn parse(value: &Value, default: Role) -> Option<Self> {
         let outer = value.as_object()?;
         let inner = outer.get("message").and_then(unpacked);
         let object = inner.as_ref().and_then(Value::as_object).unwrap_or(outer);

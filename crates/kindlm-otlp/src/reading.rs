@@ -67,7 +67,7 @@ pub struct Inference {
 /// Converts the spans of one execution, in order of arrival, to evidence.
 ///
 /// Fails if the filter cannot decide about a span.
-pub fn read(
+pub fn read_trace(
     spans: &[OtlpSpan],
     mapping: &SpanMapping,
     filter: Filter<'_>,
@@ -86,7 +86,7 @@ pub fn read(
         said: of_inference(&|it| step::output(it, mapping)),
     };
     let calls = calls::find(&tree, &conversation.said, &answers(&conversation));
-    let mut events = timeline::of(&tree, &conversation, &calls);
+    let mut events = timeline::ordered_events(&tree, &conversation, &calls);
     let (output, unread) = output(&tree, &conversation, mapping);
     frame(&tree, &mut events, &output, mapping);
     let mut gaps = coverage::gaps(spans);

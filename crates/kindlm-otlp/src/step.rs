@@ -266,7 +266,7 @@ fn system_instructions(span: &OtlpSpan) -> Option<RecordedMessage> {
     };
     let mut message = Map::new();
     message.insert("parts".to_owned(), parts);
-    RecordedMessage::read(&Value::Object(message), Role::System)
+    RecordedMessage::parse(&Value::Object(message), Role::System)
 }
 
 /// Returns the output messages that a span records.
@@ -323,7 +323,7 @@ fn structured_in(attributes: &Map<String, Value>, key: &str, role: Role) -> Vec<
 }
 
 fn read_all(messages: &[Value], role: Role) -> Vec<RecordedMessage> {
-    messages.iter().filter_map(|it| RecordedMessage::read(it, role)).collect()
+    messages.iter().filter_map(|it| RecordedMessage::parse(it, role)).collect()
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -354,10 +354,10 @@ fn events(span: &OtlpSpan, wanted: Direction) -> Vec<RecordedMessage> {
         match packed.iter().find_map(|it| attributes.get(*it)) {
             Some(packed) => match unpacked(packed) {
                 Some(Value::Array(messages)) => all.extend(read_all(&messages, role)),
-                Some(message) => all.extend(RecordedMessage::read(&message, role)),
+                Some(message) => all.extend(RecordedMessage::parse(&message, role)),
                 None => all.extend(packed.as_str().map(|it| RecordedMessage::text(role, it))),
             },
-            None => all.extend(RecordedMessage::read(&Value::Object(attributes.clone()), role)),
+            None => all.extend(RecordedMessage::parse(&Value::Object(attributes.clone()), role)),
         }
     }
     all

@@ -27,7 +27,11 @@ struct Timeline<'t, 's> {
 
 /// Returns the events of an execution in the order of their times, or in order of arrival if the times are not
 /// reliable.
-pub(crate) fn of(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Vec<Event> {
+pub(crate) fn ordered_events(
+    tree: &Tree<'_>,
+    conversation: &Conversation,
+    calls: &[Call],
+) -> Vec<Event> {
     let mut line = Timeline { tree, events: Vec::new() };
     let mut known: HashMap<&str, usize> = HashMap::new();
     let inputs: HashMap<usize, &[RecordedMessage]> = by_step(&conversation.told);

@@ -147,7 +147,7 @@ impl Pipe {
             *stdin = None;
         }
         tokio::select! {
-            count = read(stdout.as_mut(), from_stdout) => match count {
+            count = read_pipe(stdout.as_mut(), from_stdout) => match count {
                 0 => *stdout = None,
                 count if count > self.room => return Err(Fault::TooMuch),
                 count => {
@@ -155,7 +155,7 @@ impl Pipe {
                     self.pending.extend(from_stdout.iter().take(count));
                 }
             },
-            count = read(stderr.as_mut(), from_stderr) => match count {
+            count = read_pipe(stderr.as_mut(), from_stderr) => match count {
                 0 => *stderr = None,
                 count => tail.extend(from_stderr.get(..count).unwrap_or_default()),
             },
@@ -206,10 +206,10 @@ impl Pipe {
             tokio::select! {
                 status = child.wait() => return status.ok().and_then(|it| it.code()),
                 // The rest of stdout is discarded.
-                count = read(stdout.as_mut(), from_stdout) => if count == 0 {
+                count = read_pipe(stdout.as_mut(), from_stdout) => if count == 0 {
                     *stdout = None;
                 },
-                count = read(stderr.as_mut(), from_stderr) => match count {
+                count = read_pipe(stderr.as_mut(), from_stderr) => match count {
                     0 => *stderr = None,
                     count => tail.extend(from_stderr.get(..count).unwrap_or_default()),
                 },
@@ -222,7 +222,7 @@ impl Pipe {
         let deadline = Instant::now() + GRACE;
         while self.stderr.is_some() {
             let from_stderr = &mut self.buffers.1;
-            let count = timeout_at(deadline, read(self.stderr.as_mut(), from_stderr)).await;
+            let count = timeout_at(deadline, read_pipe(self.stderr.as_mut(), from_stderr)).await;
             match count {
                 Ok(0) | Err(_) => self.stderr = None,
                 Ok(count) => tail.extend(from_stderr.get(..count).unwrap_or_default()),
@@ -231,7 +231,7 @@ impl Pipe {
     }
 }
 
-async fn read(pipe: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) -> usize {
+async fn read_pipe(pipe: Option<&mut (impl AsyncRead + Unpin)>, buffer: &mut [u8]) -> usize {
     match pipe {
         Some(pipe) => pipe.read(buffer).await.unwrap_or(0),
         None => pending().await,

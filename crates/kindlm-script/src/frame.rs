@@ -304,7 +304,7 @@ fn part<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
 
 /// Reads the bytes of one frame, without the total length. Returns `None` at the end of the stream. Fails if the frame
 /// is too long or incomplete.
-pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
         Ok(()) => {}

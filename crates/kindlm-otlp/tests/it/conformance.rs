@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use kindlm_otlp::{DecodeError, Filter, OtlpSpan, Reading, Received, decode_json, read};
+use kindlm_otlp::{DecodeError, Filter, OtlpSpan, Reading, Received, decode_json, read_trace};
 use kindlm_types::{SpanFilter, SpanMapping, TraceSettings};
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -88,7 +88,7 @@ fn ours(input: &Value) -> Value {
     let mut received = Received::default();
     received.add(decoded.clone());
     let spans_of_all: Vec<OtlpSpan> = received.into_traces().into_iter().flatten().collect();
-    let reading = read(&spans_of_all, &mapping, filter).unwrap();
+    let reading = read_trace(&spans_of_all, &mapping, filter).unwrap();
     json!({"ok": true, "spans": spans, "keptSpanIds": kept, "mapped": mapped(&reading)})
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use kindlm_otlp::{Filter, Reading, Received, decode_json, decode_logs_json, read};
+use kindlm_otlp::{Filter, Reading, Received, decode_json, decode_logs_json, read_trace};
 use kindlm_types::{Channel, Event, TraceSettings};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub(crate) fn reading_of(payload: &Value, logs: Option<&Value>) -> Reading {
         received.add(decode_logs_json(logs.to_string().as_bytes()).unwrap());
     }
     let traces = received.into_traces();
-    read(&traces[0], &settings.mapping, Filter::new(&settings.filter, None)).unwrap()
+    read_trace(&traces[0], &settings.mapping, Filter::new(&settings.filter, None)).unwrap()
 }
 
 pub(crate) fn reading(rows: &[Row]) -> Reading {
@@ -671,7 +671,7 @@ fn omitted_spans_do_not_count_their_parent_twice() {
     received.add(decode_json(payload(&framed()).to_string().as_bytes()).unwrap());
     let spans = received.into_traces().remove(0);
     let filter = Filter::new(&settings.filter, Some(&matches));
-    let part = read(&spans, &settings.mapping, filter).unwrap();
+    let part = read_trace(&spans, &settings.mapping, filter).unwrap();
     assert_eq!(part.left_out, 2);
     for it in [&whole, &part] {
         let execution = &it.execution;
@@ -683,7 +683,7 @@ fn omitted_spans_do_not_count_their_parent_twice() {
     // Without the root span, the outermost selected spans are the roots.
     let matches = |name: &str| Ok(name.ends_with("inner"));
     let filter = Filter::new(&settings.filter, Some(&matches));
-    let part = read(&spans, &settings.mapping, filter).unwrap();
+    let part = read_trace(&spans, &settings.mapping, filter).unwrap();
     assert_eq!(part.execution.latency_ms, Some(50.0));
 }
 

@@ -4,7 +4,7 @@
 
 use kindlm_otlp::{
     DecodeError, Decoded, Encoding, Filter, LooseEvent, MAX_SPANS, Received, Signal, decode_file,
-    decode_json, decode_logs_json, decode_logs_protobuf, decode_protobuf, gunzip, read,
+    decode_json, decode_logs_json, decode_logs_protobuf, decode_protobuf, gunzip, read_trace,
 };
 use kindlm_types::TraceSettings;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn read_all(decoded: Decoded) {
     let mut received = Received::default();
     received.add(decoded);
     for spans in received.into_traces() {
-        read(&spans, &settings.mapping, Filter::new(&settings.filter, None)).unwrap();
+        read_trace(&spans, &settings.mapping, Filter::new(&settings.filter, None)).unwrap();
     }
 }
 
@@ -251,7 +251,7 @@ fn two_spans_of_one_id_leave_nothing_complete() {
         assert_eq!(received.spans(), 1);
         let (settings, traces) = (TraceSettings::default(), received.into_traces());
         let filter = Filter::new(&settings.filter, None);
-        read(&traces[0], &settings.mapping, filter).unwrap().execution.completeness.gaps
+        read_trace(&traces[0], &settings.mapping, filter).unwrap().execution.completeness.gaps
     };
     let disputed = [
         "`pay` is one of several spans of the id 1 that have different content; give each span its own id",

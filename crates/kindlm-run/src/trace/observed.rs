@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kindlm_assertions::pattern::Pattern;
 use kindlm_engine::{Model, Observed, Suite};
-use kindlm_otlp::{Filter, OtlpSpan, Reading, TEST, read};
+use kindlm_otlp::{Filter, OtlpSpan, Reading, TEST, read_trace};
 use kindlm_types::{
     CommandEnd, CommandOutput, Completeness, Execution, ExecutionError, Limits, Params,
     ProviderError, Spend, ecma, suggest,
@@ -210,7 +210,7 @@ fn read_all(suite: &Suite, traces: &[Vec<OtlpSpan>]) -> Result<Vec<Reading>, Fai
         None => Ok(true),
     };
     let filter = Filter::new(&settings.filter, Some(&matches));
-    let reading = |spans: &Vec<OtlpSpan>| read(spans, &settings.mapping, filter);
+    let reading = |spans: &Vec<OtlpSpan>| read_trace(spans, &settings.mapping, filter);
     let readings: Result<Vec<Reading>, String> = traces.iter().map(reading).collect();
     readings.map_err(|why| Failure::input(format!("`trace.spanFilter.namePattern`: {why}")))
 }

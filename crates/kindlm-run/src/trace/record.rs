@@ -1,6 +1,6 @@
 //! Converts a trace to a record, as `evaluate` reads it: [`record_of_trace`].
 
-use kindlm_otlp::{Filter, OtlpSpan, Reading, read};
+use kindlm_otlp::{Filter, OtlpSpan, Reading, read_trace};
 use kindlm_types::{Event, Execution, Role, Speaker, TraceSettings, Usage};
 use kindlm_wire::evaluate::{Record, RecordedUsage};
 use serde_json::Value;
@@ -41,7 +41,8 @@ pub fn record_of_trace(
     let settings = TraceSettings::default();
     let filter = Filter::new(&settings.filter, None);
     // A filter without a name pattern always decides.
-    let mut reading = read(spans, &settings.mapping, filter).ok().filter(|it| it.shows_agent)?;
+    let mut reading =
+        read_trace(spans, &settings.mapping, filter).ok().filter(|it| it.shows_agent)?;
     if let Some(lost) = lost {
         reading.lose(lost);
     }

@@ -64,7 +64,7 @@ pub(crate) fn call(
 
 /// Converts a worker's answer into the host's types. Fails if the script was stopped, its result nests too deeply, or
 /// the answer is malformed.
-pub(crate) fn read(
+pub(crate) fn parse_answer(
     ending: Ending,
     console: Vec<String>,
     part: &[u8],
@@ -165,7 +165,7 @@ mod tests {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         let read = |text: &str| {
             let second = std::time::Duration::from_secs(1);
-            super::read(crate::frame::Ending::Json, Vec::new(), text.as_bytes(), second)
+            super::parse_answer(crate::frame::Ending::Json, Vec::new(), text.as_bytes(), second)
         };
         let err = read(&deep).unwrap_err();
         assert!(err.message.contains("nests deeper than 127"), "{err}");

@@ -122,7 +122,7 @@ impl Files {
         }
         match op {
             Look::Read => {
-                let content = read(&real)?;
+                let content = read_file(&real)?;
                 Ok((json!({}), content))
             }
             Look::List => {
@@ -166,7 +166,7 @@ impl Files {
         if let Some(known) = self.read.lock().unwrap_or_else(PoisonError::into_inner).get(path) {
             return Ok(Arc::clone(known));
         }
-        let content: Arc<[u8]> = read(path)?.into();
+        let content: Arc<[u8]> = read_file(path)?.into();
         let mut known = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(known.entry(path.to_owned()).or_insert(content)))
     }
@@ -179,7 +179,7 @@ impl Files {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
+fn read_file(path: &Path) -> Result<Vec<u8>, Refusal> {
     const MOST: u64 = limits::CONTENT as u64;
     let about = path.metadata().map_err(|err| disk(path, &err))?;
     // Reading a pipe or a device may never end, and this read has no timeout.

@@ -147,7 +147,7 @@ impl Worker {
         match self.wait(id, job, timeout).await {
             Ok((ending, console, part, retire)) => {
                 self.done = retire;
-                answer::read(ending, console, &part, timeout)
+                answer::parse_answer(ending, console, &part, timeout)
             }
             Err(Lost::Late) => {
                 self.done = true;

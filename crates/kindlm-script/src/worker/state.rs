@@ -233,7 +233,7 @@ impl State {
     pub(crate) fn next_call(&self) -> io::Result<Option<(Call, Vec<Vec<u8>>)>> {
         let mut link = self.link.borrow_mut();
         loop {
-            let Some(bytes) = frame::read(&mut link.input)? else { return Ok(None) };
+            let Some(bytes) = frame::read_frame(&mut link.input)? else { return Ok(None) };
             let frame: Frame<ToWorker> = frame::decode(&bytes)?;
             match frame.header {
                 ToWorker::Call(call) => return Ok(Some((call, frame.parts))),
@@ -328,7 +328,7 @@ impl Link {
     /// Waits for the next reply to a question whose id is `first` or higher. Fails if the host has ended.
     fn read_reply(&mut self, first: u64) -> io::Result<Reply> {
         loop {
-            let Some(bytes) = frame::read(&mut self.input)? else {
+            let Some(bytes) = frame::read_frame(&mut self.input)? else {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             };
             let frame = frame::decode::<ToWorker>(&bytes)?;
