@@ -2,9 +2,9 @@
 //!
 //! [`decode_json`], [`decode_protobuf`] and [`decode_file`] decode spans. [`Received`] groups the spans by trace.
 //!
-//! [`read_trace`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output, tokens and
-//! coverage. [`Encoding`] encodes the responses of a receiver. All functions work on bytes in memory, and open no ports
-//! or files. No input causes a panic.
+//! [`read_trace`] converts one trace to an [`Execution`](kindlm_types::Execution) with events, tool calls, output,
+//! tokens and coverage. [`Encoding`] encodes the responses of a receiver. All functions work on bytes in memory, and
+//! open no ports or files. No input causes a panic.
 //!
 //! ```
 //! use kindlm_otlp::{Filter, Received, decode_json, read_trace};

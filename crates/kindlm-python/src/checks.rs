@@ -22,7 +22,7 @@ impl Checks {
     pub(crate) fn new(expect: &Bound<'_, PyAny>) -> PyResult<Self> {
         let invalid = |why: String| KindlmError::new_err(format!("`expect`: {why}"));
         let value = if let Ok(text) = expect.cast::<PyString>() {
-            read(text.to_str()?).map_err(invalid)?
+            parse_value(text.to_str()?).map_err(invalid)?
         } else {
             let json = expect.py().import("json")?.call_method1("dumps", (expect,));
             let text: String =
@@ -62,7 +62,7 @@ impl Checks {
 
 /// Reads JSON or YAML, without duplicate keys. JSON is not read as YAML, because YAML does not have all of the escape
 /// sequences of JSON.
-fn read(text: &str) -> Result<Value, String> {
+fn parse_value(text: &str) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_str(text) {
         return duplicate_key_pointer(text)
             .map_or(Ok(value), |place| Err(duplicate_key_message(&place)));

@@ -1,7 +1,7 @@
 //! Reads YAML, JSON and CSV into values with places, and reports problems at these places.
 //!
-//! A [`Source`] is the text of a file, and a [`Span`] is a range of that text. [`read_yaml`] parses a tree of [`Node`]s in
-//! bounded time and memory. [`rows()`] reads a table. A [`Diagnostic`] has the place, the message and the help of a
+//! A [`Source`] is the text of a file, and a [`Span`] is a range of that text. [`read_yaml`] parses a tree of [`Node`]s
+//! in bounded time and memory. [`rows()`] reads a table. A [`Diagnostic`] has the place, the message and the help of a
 //! problem. [`render`] formats a diagnostic.
 //!
 //! ```

@@ -50,7 +50,7 @@ pub(crate) fn changes(
     limits: Limits,
     mut room: u64,
 ) -> Result<Vec<FileChange>, String> {
-    let after = walk(end, limits).map_err(|err| err.words("the agent's result"))?;
+    let after = walk(end, limits).map_err(|err| err.describe("the agent's result"))?;
     let mut changes = Vec::new();
     // Describe deleted files last, because `room` should be used for the texts of existing files first.
     let differing = differing((start, before), (end, &after), ignore)?.into_iter();

@@ -49,7 +49,7 @@ pub(crate) fn copy(
                 continue;
             }
             let bytes = if kind.is_file() { metadata.len() } else { 0 };
-            count.add(bytes).map_err(|err| err.words(name))?;
+            count.add(bytes).map_err(|err| err.describe(name))?;
             if kind.is_symlink() {
                 copy_link(&root, &relative, &target)?;
             } else if kind.is_file() {

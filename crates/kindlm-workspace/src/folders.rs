@@ -39,7 +39,7 @@ impl Folders {
     ///
     /// Fails if its source folder does not exist, or if the program for its isolation is not installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
-        Wrap::of(spec, &self.options)?;
+        Wrap::find(spec, &self.options)?;
         self.source(spec).map(|_| ())
     }
 
@@ -77,11 +77,11 @@ impl Folders {
         of: WorkFor<'_>,
         commands: &dyn Commands,
     ) -> Result<Open, WorkspaceError> {
-        let wrap = Wrap::of(spec, &self.options)?;
+        let wrap = Wrap::find(spec, &self.options)?;
         let root = self.root()?;
         let cell = {
             let mut starts = self.starts.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(starts.entry(StartKey::of(spec)).or_default())
+            Arc::clone(starts.entry(StartKey::from_spec(spec)).or_default())
         };
         let source = self.source(spec)?;
         let hidden = spec.hidden.iter().map(|it| {

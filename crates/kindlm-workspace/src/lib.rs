@@ -9,7 +9,7 @@
 //! use kindlm_types::workspace::{TestFormat, TestStatus};
 //!
 //! let tap = "TAP version 13\n1..2\nok 1 - adds\nnot ok 2 - divides\n";
-//! let tests = kindlm_workspace::reports::read(TestFormat::Tap, tap, "/work", |_| false).unwrap();
+//! let tests = kindlm_workspace::reports::parse_tests(TestFormat::Tap, tap, "/work", |_| false).unwrap();
 //! assert_eq!((tests[1].name.as_str(), tests[1].status), ("divides", TestStatus::Failed));
 //! ```
 

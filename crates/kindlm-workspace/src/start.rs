@@ -37,7 +37,7 @@ pub(crate) struct StartKey {
 }
 
 impl StartKey {
-    pub(crate) fn of(spec: &WorkspaceSpec) -> Self {
+    pub(crate) fn from_spec(spec: &WorkspaceSpec) -> Self {
         Self {
             from: spec.from.clone(),
             setup: spec.setup.clone(),
@@ -79,7 +79,7 @@ impl Start {
         commands: &dyn Commands,
     ) -> Result<Self, WorkspaceError> {
         let made = folder(root.path(), "start-", false)?;
-        let limits = Limits::of(spec);
+        let limits = Limits::from_spec(spec);
         let hidden: Vec<PathBuf> = hidden.iter().map(|(from, _)| from.clone()).collect();
         let mut at = made.path().join("start");
         let mut worktrees = None;
@@ -107,7 +107,7 @@ impl Start {
             let at = at.clone();
             move || {
                 let inside = Inside::open(&at)?;
-                let tree = walk(&inside, limits).map_err(|err| err.words(NAME))?;
+                let tree = walk(&inside, limits).map_err(|err| err.describe(NAME))?;
                 Ok((inside, tree))
             }
         })
@@ -149,7 +149,7 @@ impl Start {
                 "{NAME}, `{at}`, was replaced by another folder and cannot be used: {advice}"
             ));
         }
-        let now = walk(&self.inside, Limits::NONE).map_err(|err| err.words(NAME))?;
+        let now = walk(&self.inside, Limits::NONE).map_err(|err| err.describe(NAME))?;
         match written_at(&self.tree, &now, |path| is_guarded && ignore.is_match(path)) {
             None => Ok(()),
             Some(path) => {

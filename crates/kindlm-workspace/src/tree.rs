@@ -44,7 +44,7 @@ impl Limits {
     pub(crate) const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
 
     /// Returns the limits of a workspace.
-    pub(crate) fn of(spec: &WorkspaceSpec) -> Self {
+    pub(crate) fn from_spec(spec: &WorkspaceSpec) -> Self {
         Self { bytes: spec.max_bytes, files: spec.max_files }
     }
 }
@@ -89,7 +89,7 @@ pub(crate) enum WalkError {
 
 impl WalkError {
     /// Returns the error message; `what` names the folder.
-    pub(crate) fn words(&self, what: &str) -> String {
+    pub(crate) fn describe(&self, what: &str) -> String {
         match self {
             Self::Io(path, err) => format!("cannot read `{}` in {what}: {err}", path.display()),
             Self::Files(limit) => format!(

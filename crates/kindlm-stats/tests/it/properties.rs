@@ -134,7 +134,9 @@ proptest! {
         scored in prop::collection::vec(((0_u8..=10).prop_map(|it| f64::from(it) / 10.0), any::<bool>()), 1..60),
         other in (0_u8..=10).prop_map(|it| f64::from(it) / 10.0),
     ) {
-        let at = |threshold: f64| Confusion::from_pairs(scored.iter().map(|(score, human)| (*human, *score >= threshold)));
+        let at = |threshold: f64| {
+            Confusion::from_pairs(scored.iter().map(|(score, human)| (*human, *score >= threshold)))
+        };
         match best_threshold(&scored) {
             Ok(best) => {
                 prop_assert_eq!(at(best.threshold), best.confusion);

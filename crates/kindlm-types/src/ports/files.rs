@@ -25,8 +25,8 @@ pub trait Files: Send + Sync {
         Ok(text.as_bytes().to_vec())
     }
 
-    /// Lists the files that match a glob pattern, as sorted paths for [`read_file`](Files::read_file). Fails if they cannot be
-    /// listed.
+    /// Lists the files that match a glob pattern, as sorted paths for [`read_file`](Files::read_file). Fails if they
+    /// cannot be listed.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError>;
 
     /// Returns the kind of the file or folder at a path, and a digest of its contents.

@@ -115,7 +115,7 @@ async fn look(
     wanted: &[Gather],
 ) -> Result<(Vec<FileChange>, Vec<RecordedFile>), WorkspaceError> {
     let (start, inside) = (Arc::clone(task.start), Arc::clone(task.inside));
-    let (limits, max_diff_bytes) = (Limits::of(task.spec), task.spec.max_diff_bytes);
+    let (limits, max_diff_bytes) = (Limits::from_spec(task.spec), task.spec.max_diff_bytes);
     let (ignore, is_guarded) = (task.ignore.clone(), task.wrap.is_sandbox());
     let paths: Vec<String> = wanted
         .iter()
@@ -169,6 +169,6 @@ async fn parts(
         summary: Arc::new(summary),
         ignore: task.ignore.clone(),
         protect: globs(&protect).map_err(WorkspaceError)?,
-        limits: Limits::of(task.spec),
+        limits: Limits::from_spec(task.spec),
     })
 }

@@ -168,7 +168,7 @@ fn bring_git(agent: &Inside, copy: &Inside, limits: Limits) -> Result<(), String
                 open.push(path.join(item.map_err(|err| failed(&path, err))?.file_name()));
             }
         } else if metadata.is_file() && path != Path::new(ALTERNATES) {
-            count.add(metadata.len()).map_err(|err| err.words("the agent's checkout"))?;
+            count.add(metadata.len()).map_err(|err| err.describe("the agent's checkout"))?;
             copy.bring(agent, &path).map_err(|err| failed(&path, err))?;
         }
     }
@@ -334,7 +334,7 @@ impl<'a> Score<'a> {
                 })?,
             };
             let is_file = |path: &str| inside.entry(Path::new(path)).is_ok_and(|it| it.is_file());
-            reports::read(format, &text, &seen, is_file)
+            reports::parse_tests(format, &text, &seen, is_file)
         });
         let (mut tests, problem) = match read.await {
             Ok(tests) => {

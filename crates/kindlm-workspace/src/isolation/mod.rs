@@ -46,7 +46,7 @@ impl Wrap {
     /// Returns the isolation of a workspace.
     ///
     /// Fails if the program of the isolation is not installed.
-    pub(crate) fn of(
+    pub(crate) fn find(
         spec: &WorkspaceSpec,
         options: &FoldersOptions,
     ) -> Result<Self, WorkspaceError> {

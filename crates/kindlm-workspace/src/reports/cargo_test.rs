@@ -6,7 +6,7 @@ use kindlm_types::workspace::{TestRan, TestStatus};
 
 use super::test;
 
-pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
     let mut tests: Vec<TestRan> = Vec::new();
     let mut open: Vec<(String, TestStatus)> = Vec::new();
     let mut outputs: HashMap<String, String> = HashMap::new();

@@ -29,7 +29,7 @@ struct GoTest {
     ran: bool,
 }
 
-pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
     let mut all: Vec<GoTest> = Vec::new();
     let mut places: HashMap<(String, Option<String>), usize> = HashMap::new();
     for (index, line) in report.lines().enumerate() {
@@ -72,7 +72,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     if let Some(open) = all.iter().find(has_no_end) {
         return Err(format!("the package `{}` was started, but did not end", open.package));
     }
-    let groups = Groups::of(&all);
+    let groups = Groups::from_tests(&all);
     Ok(all.iter().filter(|it| groups.leave(it)).map(one).collect())
 }
 
@@ -109,7 +109,7 @@ struct Groups<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn of(all: &'a [GoTest]) -> Self {
+    fn from_tests(all: &'a [GoTest]) -> Self {
         let mut groups = Self::default();
         for it in all {
             let Some(test) = it.test.as_deref() else { continue };

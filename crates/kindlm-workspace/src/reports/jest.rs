@@ -38,7 +38,7 @@ struct Test {
     failure_messages: Option<Vec<String>>,
 }
 
-pub(super) fn read(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn parse_tests(report: &str, folder: &str) -> Result<Vec<TestRan>, String> {
     let report = parse(report)?;
     let mut tests = Vec::new();
     for file in &report.test_results {

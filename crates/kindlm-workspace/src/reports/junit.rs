@@ -5,7 +5,7 @@ use roxmltree::{Document, Node};
 
 use super::test;
 
-pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
     let document = Document::parse(report.trim_start()).map_err(|err| err.to_string())?;
     let root = document.root_element();
     if !matches!(root.tag_name().name(), "testsuites" | "testsuite") {
@@ -33,7 +33,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
 ///
 /// An example is an error in the setup. Returns `None` without an error.
 fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
-    let bad: Vec<String> = suite.children().filter(is_bad).map(words).collect();
+    let bad: Vec<String> = suite.children().filter(is_bad).map(failure_message).collect();
     let name = suite.attribute("name").map(str::trim).filter(|it| !it.is_empty());
     let name = name.unwrap_or(suite.tag_name().name()).to_owned();
     (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
@@ -166,7 +166,7 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
         let tag = it.tag_name().name();
         return Err(format!("the test `{name}` has an unsupported element `{tag}`"));
     }
-    let bad = case.children().filter(is_bad).map(words).collect::<Vec<_>>();
+    let bad = case.children().filter(is_bad).map(failure_message).collect::<Vec<_>>();
     let is_skipped = case.children().any(|it| it.has_tag_name("skipped"));
     let status = match (bad.is_empty(), is_skipped) {
         (false, _) => TestStatus::Failed,
@@ -200,7 +200,7 @@ fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
 /// Returns the message of a failure, joined with the element's text.
 ///
 /// If one of the two is empty, or the text contains the message, only the longer one is returned.
-fn words(bad: Node<'_, '_>) -> String {
+fn failure_message(bad: Node<'_, '_>) -> String {
     let message = bad.attribute("message").unwrap_or_default().trim();
     let text = bad.text().unwrap_or_default().trim();
     match (message, text) {

@@ -38,7 +38,7 @@ struct Counts {
     binaries: BTreeMap<String, (usize, usize)>,
 }
 
-pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
     let mut tests = Vec::new();
     let mut counts = Counts::default();
     let mut open: BTreeSet<String> = BTreeSet::new();

@@ -25,7 +25,7 @@ const MESSAGE: usize = 4000;
 /// # Errors
 ///
 /// Fails if the report is empty, incomplete or contradictory.
-pub fn read(
+pub fn parse_tests(
     format: TestFormat,
     report: &str,
     folder: &str,
@@ -36,14 +36,16 @@ pub fn read(
         return Err("there is no report: the tests wrote nothing".to_owned());
     }
     let read = match format {
-        TestFormat::Vitest => jest::read(report, folder),
-        TestFormat::Junit => junit::read(report),
-        TestFormat::Tap => tap::read(report, folder, is_file),
-        TestFormat::CargoNextest if report.trim_start().starts_with('<') => junit::read(report),
-        TestFormat::CargoNextest => libtest::read(report),
-        TestFormat::CargoTest => cargo_test::read(report),
-        TestFormat::GoTestJson => go::read(report),
-        TestFormat::PytestJson => pytest::read(report),
+        TestFormat::Vitest => jest::parse_tests(report, folder),
+        TestFormat::Junit => junit::parse_tests(report),
+        TestFormat::Tap => tap::parse_tests(report, folder, is_file),
+        TestFormat::CargoNextest if report.trim_start().starts_with('<') => {
+            junit::parse_tests(report)
+        }
+        TestFormat::CargoNextest => libtest::parse_tests(report),
+        TestFormat::CargoTest => cargo_test::parse_tests(report),
+        TestFormat::GoTestJson => go::parse_tests(report),
+        TestFormat::PytestJson => pytest::parse_tests(report),
     };
     let mut tests = read.map_err(|why| {
         let why = why.replace(&format!("{folder}/"), "");

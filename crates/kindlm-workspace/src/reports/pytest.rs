@@ -52,7 +52,7 @@ struct Stage {
     longrepr: Option<Value>,
 }
 
-pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
+pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
     let report: Report = serde_json::from_str(report).map_err(|err| err.to_string())?;
     if report.summary.total != report.tests.len() {
         let (total, told) = (report.summary.total, report.tests.len());
@@ -60,7 +60,7 @@ pub(super) fn read(report: &str) -> Result<Vec<TestRan>, String> {
     }
     check_failures(&report)?;
     let broken = report.collectors.iter().filter(|it| it.outcome == "failed").map(|it| {
-        let message = it.longrepr.as_ref().map(words);
+        let message = it.longrepr.as_ref().map(to_text);
         test(it.nodeid.replace("::", " > "), TestStatus::Failed, message, None)
     });
     let mut tests: Vec<TestRan> = broken.collect();
@@ -131,12 +131,12 @@ fn one(it: &Test) -> Result<TestRan, String> {
         other => return Err(format!("a test has the outcome `{other}`")),
     };
     let failed = stages().filter(|it| it.outcome == "failed");
-    let message: Vec<String> = failed.filter_map(|it| it.longrepr.as_ref().map(words)).collect();
+    let message: Vec<String> = failed.filter_map(|it| it.longrepr.as_ref().map(to_text)).collect();
     let seconds: f64 = stages().map(|it| it.duration).sum();
     let name = it.nodeid.replace("::", " > ");
     Ok(test(name, status, Some(message.join("\n")), Some(seconds * 1000.0)))
 }
 
-fn words(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -20,7 +20,7 @@ struct Point {
     within: Vec<TestRan>,
 }
 
-pub(super) fn read(
+pub(super) fn parse_tests(
     report: &str,
     folder: &str,
     is_file: impl Fn(&str) -> bool,
