@@ -50,9 +50,9 @@ use std::sync::{Arc, LazyLock};
 use kindlm_types::Files;
 
 pub use core::assertion::{
-    Assertion, Build, Built, Candidate, Check, DuplicateAssertion, Evidence, ExpectPath, Group,
-    LooksAt, Meta, Options, OutputComparison, ReadYaml, Registration, Registry, Series, Setup,
-    Traits,
+    Assertion, BeginningRule, Build, Built, Candidate, Check, DuplicateAssertion, Evidence,
+    ExpectPath, Group, LooksAt, Meta, Options, OutputComparison, PassEvidence, ReadYaml,
+    Registration, Registry, ScoreRule, Series, Setup, StaysValid, Traits,
 };
 pub use core::check::{CheckOutcome, check_outcomes};
 pub use core::codes::{self, Code};

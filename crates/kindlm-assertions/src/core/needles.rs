@@ -2,16 +2,14 @@
 
 use std::borrow::Cow;
 
-use kindlm_types::{
-    AssertionResult, CheckedText, Execution, Problem, ProblemKind, ResultEvidence, Verdict, ecma,
-};
+use kindlm_types::{AssertionResult, CheckedText, Problem, ProblemKind, ResultEvidence, ecma};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use crate::core::grade::{Grade, text};
 use crate::core::result_evidence::{MOST, absent, found, occurrences, occurrences_in_any_case};
-use crate::{Assertion, EntryOptions, Evidence, Traits};
+use crate::{Assertion, EntryOptions, Evidence, StaysValid, Traits};
 
 /// One text to search for.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -167,6 +165,8 @@ impl Assertion for Needles {
                 }
                 problems.into_iter().map(|it| it.with_kind(ProblemKind::NoEffect)).collect()
             },
+            // A found text stays valid, whatever the missing part of the output contains. An absence does not.
+            stays_valid: if self.negate { StaysValid::Failure } else { StaysValid::Pass },
             ..Traits::OF_OUTPUT
         }
     }
@@ -175,11 +175,6 @@ impl Assertion for Needles {
         let output = &evidence.execution.output;
         let result = self.grade(output).result(self.id, &self.label);
         vec![result.with_failure_evidence(|| [self.failure(output)])]
-    }
-
-    /// A found text stays valid, whatever the missing part of the output contains. An absence does not.
-    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
-        (result.verdict == Verdict::Pass) != self.negate
     }
 }
 

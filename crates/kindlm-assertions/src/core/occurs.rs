@@ -1,13 +1,13 @@
 //! The check that a text, or a match of a pattern, occurs in a value.
 
-use kindlm_types::{AssertionResult, CheckedText, Execution, Verdict};
+use kindlm_types::{AssertionResult, CheckedText};
 
 use crate::core::behaviour::{PhrasePattern, given_up};
 use crate::core::grade::{Grade, text};
 use crate::core::on::{judged_value, shown};
 use crate::core::result_evidence::other;
 use crate::shared::comments::without_comments;
-use crate::{Assertion, Evidence, Traits};
+use crate::{Assertion, Evidence, StaysValid, Traits};
 
 /// A check that a phrase occurs in a value, or does not occur.
 #[derive(Debug)]
@@ -23,7 +23,14 @@ pub(crate) struct Occurs {
 
 impl Assertion for Occurs {
     fn traits(&self) -> Traits {
-        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+        // A found text stays valid. A match of a pattern, or the removal of comments, may depend on the missing text.
+        let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;
+        let stays_valid = match (is_text, self.wanted) {
+            (true, true) => StaysValid::Pass,
+            (true, false) => StaysValid::Failure,
+            (false, _) => StaysValid::Never,
+        };
+        Traits { label: Some(self.label.clone()), stays_valid, ..Traits::OF_OUTPUT }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -47,12 +54,5 @@ impl Assertion for Occurs {
             let of = if is_output { CheckedText::Output } else { other("the value") };
             [self.phrase.evidence(of, &looked_at)]
         })]
-    }
-
-    /// A found text stays valid. A match of a pattern, or the removal of comments, may depend on the missing text.
-    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
-        let is_found = (result.verdict == Verdict::Pass) == self.wanted;
-        let is_text = matches!(self.phrase, PhrasePattern::Text(_)) && !self.strip_comments;
-        is_text && is_found && !matches!(result.verdict, Verdict::Errored { .. })
     }
 }

@@ -12,7 +12,7 @@ use crate::core::judging::{
     data_rule, fenced_together, read_choice, short,
 };
 use crate::judge::factual::worth;
-use crate::{Built, EntryOptions, Evidence, Setup};
+use crate::{Built, EntryOptions, Evidence, ScoreRule, Setup};
 
 const KINDS: &[Kind] = &[
     Kind { letter: "Y", meaning: "The output meets the criterion." },
@@ -112,8 +112,10 @@ impl Grader for ClosedQa {
         Graded::from(Grade { pass, score, reason }).with("choice", letter)
     }
 
-    fn decide(&self, score: f64) -> Option<Grade> {
-        let (pass, reason) = worth(score, self.frame.own.threshold, String::new());
-        Some(Grade { pass, score, reason })
+    fn score_rule(&self) -> Option<ScoreRule> {
+        Some(self.frame.score_rule(|own, score| {
+            let (pass, reason) = worth(score, own.threshold, String::new());
+            Some(Grade { pass, score, reason })
+        }))
     }
 }

@@ -19,7 +19,8 @@ use crate::core::missing_evidence::{are_arguments_missing, missing_calls};
 use crate::core::result_evidence::{absent_in, other, trajectory};
 use crate::core::schema_file;
 use crate::{
-    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Series, Setup, Traits,
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, PassEvidence, Registration, Series, Setup,
+    Traits,
 };
 
 const ID: &str = "tool-calls";
@@ -195,7 +196,11 @@ impl Assertion for ToolCalls {
             name: format!("{}{}", labels.concat(), self.tool),
             labels,
         });
-        Traits { series: series.collect(), ..Traits::OF_RECORD }
+        let tool = self.tool.clone();
+        let of_pass = PassEvidence::new(move |evidence| {
+            vec![evidence_of_pass(&evidence.execution.tool_calls, &tool, expects)]
+        });
+        Traits { series: series.collect(), evidence_of_pass: Some(of_pass), ..Traits::OF_RECORD }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -223,13 +228,14 @@ impl Assertion for ToolCalls {
         results.extend(contained.map(|text| self.check_response(&calls, text, missing)));
         results
     }
+}
 
-    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        let all = &evidence.execution.tool_calls;
-        if self.should_not_call {
-            return vec![trajectory([self.tool.as_str()], names_of(all))];
-        }
-        vec![trajectory([""; 0], names_of(all.iter().filter(|it| it.name == self.tool)))]
+/// Returns the calls as evidence: the calls of the tool if it is expected, else all calls.
+fn evidence_of_pass(all: &[ToolCall], tool: &str, is_expected: bool) -> ResultEvidence {
+    if is_expected {
+        trajectory([""; 0], names_of(all.iter().filter(|it| it.name == tool)))
+    } else {
+        trajectory([tool], names_of(all))
     }
 }
 

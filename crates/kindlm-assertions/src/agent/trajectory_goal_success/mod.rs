@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use crate::agent::trajectory::{Step, Steps, steps};
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Ruling, Slot, asked, data_rule,
     fenced_together, output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
 
 const ID: &str = "trajectory:goal-success";
 
@@ -169,8 +168,8 @@ impl Grader for GoalSuccess {
         Some("the steps of the agent")
     }
 
-    fn decide(&self, score: f64) -> Option<Grade> {
-        too_low(self.frame.own, score)
+    fn score_rule(&self) -> Option<ScoreRule> {
+        Some(self.frame.score_rule(too_low))
     }
 }
 

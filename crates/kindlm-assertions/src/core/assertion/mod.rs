@@ -3,10 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kindlm_types::{
-    AssertionResult, Class, Definitions, Execution, Problem, Question, ResultEvidence, Score,
-    Severity, Verdict,
-};
+use kindlm_types::{AssertionResult, Class, Definitions, Problem, Question, Severity};
 use serde_json::Value;
 
 use crate::core::codes::Code;
@@ -17,7 +14,9 @@ mod evidence;
 mod registry;
 mod setup;
 
-pub use check::{Check, LooksAt, Options, Series, Traits};
+pub use check::{
+    BeginningRule, Check, LooksAt, Options, PassEvidence, ScoreRule, Series, StaysValid, Traits,
+};
 pub use evidence::{Candidate, Evidence, OutputComparison};
 pub(crate) use registry::RegisteredAssertion;
 pub use registry::{DuplicateAssertion, Group, Registry};
@@ -34,39 +33,15 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     ///
     /// The runner calls this function again after each round of answers, until it returns no new question. So a second
     /// question may depend on the first answer, for example to ask a judge again after an unreadable reply.
+    ///
+    /// By default, there is no question, as for three of four assertions. This default cannot make a check pass: an
+    /// answer that was not asked for does not exist.
     fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
         Vec::new()
     }
 
     /// Judges the evidence. The same evidence always gives the same results.
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult>;
-
-    /// Returns the evidence that the assertion holds. With `not-`, this is the evidence of the failure.
-    ///
-    /// Only assertions that leave `not-` to [`Check`](crate::Check) need this function.
-    fn evidence_of_pass(&self, _evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        Vec::new()
-    }
-
-    /// Returns true if the result stays valid although a part of the output is missing.
-    ///
-    /// A match stays valid. An absence does not, because the text may be in the missing part. If the model was cut off,
-    /// the end of the output is missing.
-    fn stays_valid(&self, _result: &AssertionResult, _execution: &Execution) -> bool {
-        false
-    }
-
-    /// Returns the verdict for a score; `None` if the score alone does not decide.
-    ///
-    /// A judge panel calls this function with the combined score of its votes.
-    fn decide(&self, _score: Score) -> Option<Verdict> {
-        None
-    }
-}
-
-/// Returns true unless a part of the output other than its end is missing.
-pub(crate) fn only_end_is_missing(execution: &Execution) -> bool {
-    execution.completeness.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
 /// The place of an assertion in an `expect` block, besides the `assert` list.

@@ -238,8 +238,8 @@ impl Check {
             }
         }
         if let Some(why) = self.incomplete_reason(evidence) {
-            for result in
-                results.iter_mut().filter(|it| !self.assertion.stays_valid(it, evidence.execution))
+            let stays_valid = &self.traits.stays_valid;
+            for result in results.iter_mut().filter(|it| !stays_valid.holds(it, evidence.execution))
             {
                 mark_incomplete(&why, result);
             }
@@ -251,7 +251,9 @@ impl Check {
         }
         if self.options.negate {
             results = negate_unless(|it| self.is_tie(it), self.meta.id, results);
-            results = explained(results, || self.assertion.evidence_of_pass(evidence));
+            if let Some(of_pass) = &self.traits.evidence_of_pass {
+                results = explained(results, || of_pass.build(evidence));
+            }
         }
         let sees_output =
             self.traits.looks_at.takes_on() && self.selectors().all(Selector::is_of_output);

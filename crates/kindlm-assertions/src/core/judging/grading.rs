@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Score, Verdict, ecma};
+use kindlm_types::{AssertionResult, FailureCode, Problem, Question, Verdict, ecma};
 use serde_json::{Map, Value};
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
-use crate::{Assertion, Built, EntryOptions, Evidence, Traits};
+use crate::{Assertion, Built, EntryOptions, Evidence, ScoreRule, Traits};
 
 /// The common parts of a graded check: its name, options, prompt and criterion.
 #[derive(Debug)]
@@ -51,6 +51,25 @@ impl Graded {
     pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.metadata.insert(key.to_owned(), value.into());
         self
+    }
+
+    /// Returns the result of a check, inverted for `not-`.
+    fn result(self, id: &str, label: &str, own: EntryOptions) -> AssertionResult {
+        let Self { mut grade, message: more, metadata } = self;
+        if own.negate {
+            grade.pass = !grade.pass;
+            grade.score = 1.0 - grade.score;
+        }
+        let mut result = grade.result(id, label);
+        if let Verdict::Fail { message, .. } = &mut result.verdict {
+            if let Some(more) = more {
+                *message = more;
+            } else if message.is_empty() {
+                "the judge gave no reason".clone_into(message);
+            }
+        }
+        result.metadata.extend(metadata);
+        result
     }
 }
 
@@ -145,33 +164,22 @@ impl Frame {
 
     /// Returns the result of a finding, inverted for `not-`.
     pub(crate) fn result(&self, graded: Graded) -> AssertionResult {
-        let Graded { mut grade, message: more, metadata } = graded;
-        if self.own.negate {
-            grade.pass = !grade.pass;
-            grade.score = 1.0 - grade.score;
-        }
-        let mut result = grade.result(self.id, &self.label);
-        if let Verdict::Fail { message, .. } = &mut result.verdict {
-            if let Some(more) = more {
-                *message = more;
-            } else if message.is_empty() {
-                "the judge gave no reason".clone_into(message);
-            }
-        }
-        result.metadata.extend(metadata);
-        self.with_note(result)
+        self.with_note(graded.result(self.id, &self.label, self.own))
     }
 
-    /// Returns the verdict of the check's rule for the score of a result. With `not-`, that score is inverted already.
+    /// Returns the rule that gives the verdict for the score of a result.
     ///
-    /// Returns `None` if the rule does not decide by the score.
-    pub(crate) fn decided(
+    /// `grade` returns the grade for a score before `not-` is applied; `None` if the score alone does not decide.
+    pub(crate) fn score_rule(
         &self,
-        score: Score,
-        rule: impl FnOnce(f64) -> Option<Grade>,
-    ) -> Option<Verdict> {
-        let raw = if self.own.negate { 1.0 - score.get() } else { score.get() };
-        Some(self.result(rule(raw)?.into()).verdict)
+        grade: impl Fn(EntryOptions, f64) -> Option<Grade> + Send + Sync + 'static,
+    ) -> ScoreRule {
+        let (id, label, own) = (self.id, self.label.clone(), self.own);
+        ScoreRule::new(move |score| {
+            // With `not-`, the score of a result is inverted already.
+            let raw = if own.negate { 1.0 - score.get() } else { score.get() };
+            Some(Graded::from(grade(own, raw)?).result(id, &label, own).verdict)
+        })
     }
 
     fn with_note(&self, mut result: AssertionResult) -> AssertionResult {
@@ -199,10 +207,8 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     /// Returns the grade for a parsed reply.
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
 
-    /// Returns the grade for a score; `None` if the grade depends on other facts too.
-    fn decide(&self, _score: f64) -> Option<Grade> {
-        None
-    }
+    /// Returns the rule that gives the verdict for a score; `None` if the score alone never decides.
+    fn score_rule(&self) -> Option<ScoreRule>;
 
     /// Describes the further evidence that the verdict depends on; `None` without further evidence.
     ///
@@ -237,6 +243,7 @@ impl<T: Grader> Assertion for One<T> {
                     None => instructions,
                 })
             },
+            score_rule: self.0.score_rule(),
             ..Traits::OF_OUTPUT
         }
     }
@@ -262,10 +269,6 @@ impl<T: Grader> Assertion for One<T> {
             Ok((reading, by)) => by.note(frame.result(self.0.grade(evidence, reading))),
             Err(obstacle) => frame.lost(&obstacle),
         }]
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        self.0.frame().decided(score, |it| self.0.decide(it))
     }
 }
 

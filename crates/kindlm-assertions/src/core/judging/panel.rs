@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kindlm_types::ask::JurorSample;
-use kindlm_types::{AssertionResult, Problem, Question, Score, Verdict};
+use kindlm_types::{AssertionResult, Problem, Question, Score};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
 use super::votes::{Ballot, VoteRule, combine};
-use crate::{Assertion, Evidence, Setup, Traits};
+use crate::{Assertion, Evidence, ScoreRule, Setup, Traits};
 
 /// Returns the judges of a result and their options; `None` if no model judged, or if the stored options are invalid.
 ///
@@ -96,7 +96,8 @@ impl Panel {
         if self.jurors == [None] && self.samples == 1 && self.temperature.is_none() {
             return assertion;
         }
-        Arc::new(Paneled { panel: self, assertion })
+        let score_rule = assertion.traits().score_rule;
+        Arc::new(Paneled { panel: self, assertion, score_rule })
     }
 
     /// Adds the judges and their options to a result.
@@ -167,11 +168,14 @@ impl Panel {
 struct Paneled {
     panel: Panel,
     assertion: Arc<dyn Assertion>,
+    /// The rule of `assertion` for the combined score of the votes.
+    score_rule: Option<ScoreRule>,
 }
 
 impl Assertion for Paneled {
     fn traits(&self) -> Traits {
-        self.assertion.traits()
+        // A combined result contains no evidence of a pass.
+        Traits { evidence_of_pass: None, ..self.assertion.traits() }
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
@@ -195,16 +199,12 @@ impl Assertion for Paneled {
             });
             votes_by_juror.push(samples.collect::<Vec<_>>());
         }
-        let decide = |score: Score| self.assertion.decide(score);
+        let decide = |score: Score| self.score_rule.as_ref().and_then(|it| it.verdict(score));
         let mut results =
             combine(votes_by_juror, &self.panel.by_juror(), &self.panel.by_jury(), &decide);
         for result in &mut results {
             self.panel.add_judging(result);
         }
         results
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        self.assertion.decide(score)
     }
 }

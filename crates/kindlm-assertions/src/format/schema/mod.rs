@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kindlm_schema::{Schema, Violation};
 use kindlm_types::{
-    AssertionResult, Bound, CheckedText, Class, Execution, FailureCode, Problem, ProblemKind,
-    ResultEvidence, Severity, Verdict, schema_of,
+    AssertionResult, Bound, CheckedText, Class, FailureCode, Problem, ProblemKind, ResultEvidence,
+    Severity, Verdict, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,7 +15,8 @@ use crate::core::needles::empty_texts;
 use crate::core::result_evidence::{self, absent, found, measure, occurrences, whole};
 use crate::core::schema_file;
 use crate::{
-    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Series, Setup, Traits,
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, PassEvidence, Registration, Series, Setup,
+    StaysValid, Traits,
 };
 
 const ID: &str = "schema";
@@ -102,7 +103,7 @@ struct Named {
 struct Output {
     /// The schema for JSON output; `None` for text.
     json: Option<Named>,
-    contains: Vec<String>,
+    contains: Arc<[String]>,
     not_contains: Vec<String>,
     max_length: Option<u64>,
 }
@@ -132,7 +133,7 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     };
     Ok(Arc::new(Output {
         json,
-        contains: config.contains,
+        contains: config.contains.into(),
         not_contains: config.not_contains,
         max_length: config.max_length,
     }))
@@ -170,7 +171,15 @@ impl Assertion for Output {
         ];
         let parts = parts.into_iter().filter(|(is_used, ..)| *is_used);
         let series = parts.map(|(_, key, labels)| Series { name: format!("output.{key}"), labels });
-        Traits { series: series.collect(), ..Traits::OF_OUTPUT }
+        let (is_json, wanted) = (self.json.is_some(), Arc::clone(&self.contains));
+        let of_pass =
+            PassEvidence::new(move |it| evidence_of_pass(&it.execution.output, is_json, &wanted));
+        Traits {
+            series: series.collect(),
+            stays_valid: StaysValid::Results(is_found),
+            evidence_of_pass: Some(of_pass),
+            ..Traits::OF_OUTPUT
+        }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -197,25 +206,25 @@ impl Assertion for Output {
         results.extend(self.max_length.map(|limit| short_enough(output, limit)));
         results
     }
+}
 
-    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        let output = &evidence.execution.output;
-        if self.json.is_some() {
-            return vec![whole(CheckedText::Output, output, "JSON that conforms to the schema")];
-        }
-        if self.contains.is_empty() {
-            return vec![whole(CheckedText::Output, output, "the unwanted output")];
-        }
-        self.contains.iter().map(|it| phrase_evidence(output, it)).collect()
+/// Returns the evidence that the output conforms: its whole text, or the places of the wanted texts.
+fn evidence_of_pass(output: &str, is_json: bool, wanted: &[String]) -> Vec<ResultEvidence> {
+    if is_json {
+        return vec![whole(CheckedText::Output, output, "JSON that conforms to the schema")];
     }
+    if wanted.is_empty() {
+        return vec![whole(CheckedText::Output, output, "the unwanted output")];
+    }
+    wanted.iter().map(|it| phrase_evidence(output, it)).collect()
+}
 
-    /// A found text and an exceeded length stay valid, whatever text follows.
-    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
-        match &result.verdict {
-            Verdict::Pass => result.label.starts_with(CONTAINS),
-            Verdict::Fail { code, .. } => [NOT_CONTAINS_FAILED, MAX_LENGTH_EXCEEDED].contains(code),
-            Verdict::Errored { .. } | Verdict::Skipped { .. } => false,
-        }
+/// Returns true for a found text and an exceeded length, which stay valid whatever text follows.
+fn is_found(result: &AssertionResult) -> bool {
+    match &result.verdict {
+        Verdict::Pass => result.label.starts_with(CONTAINS),
+        Verdict::Fail { code, .. } => [NOT_CONTAINS_FAILED, MAX_LENGTH_EXCEEDED].contains(code),
+        Verdict::Errored { .. } | Verdict::Skipped { .. } => false,
     }
 }
 

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::ask::EmbeddingQuestion;
-use kindlm_types::{
-    Answer, AssertionResult, Class, Question, Score, Severity, Verdict, ecma, schema_of,
-};
+use kindlm_types::{Answer, AssertionResult, Class, Question, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -165,8 +163,8 @@ impl AnswerRelevance {
         Ok((found, by))
     }
 
-    fn held(&self, score: f64) -> Grade {
-        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+    fn held(own: EntryOptions, score: f64) -> Grade {
+        let threshold = own.threshold.unwrap_or(THRESHOLD);
         let pass = score >= threshold - TOLERANCE;
         let is = if pass { "greater than" } else { "less than" };
         let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
@@ -176,11 +174,13 @@ impl AnswerRelevance {
 
 impl Assertion for AnswerRelevance {
     fn traits(&self) -> Traits {
+        let rule = |own, score| Some(Self::held(own, score));
         Traits {
             instructions: {
                 let instructions = Instructions::from_prompts([&self.frame.prompt]);
                 Some(instructions.beyond("how near embeddings are to each other"))
             },
+            score_rule: Some(self.frame.score_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }
@@ -213,14 +213,10 @@ impl Assertion for AnswerRelevance {
         let generated = found
             .iter()
             .map(|(question, similarity)| json!({"question": question, "similarity": similarity}));
-        let graded = Graded::from(self.held(score))
+        let graded = Graded::from(Self::held(self.frame.own, score))
             .with("generatedQuestions", generated.collect::<Value>())
             .with("averageSimilarity", score);
         vec![by.note(self.frame.result(graded))]
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        self.frame.decided(score, |it| Some(self.held(it)))
     }
 }
 

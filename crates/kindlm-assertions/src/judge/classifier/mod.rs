@@ -13,7 +13,7 @@ use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, data_rule, fenced, objects, only,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
 
 const ID: &str = "classifier";
 
@@ -91,18 +91,17 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     One::built(Classifier { frame, labels, wanted: config.value })
 }
 
-impl Classifier {
-    fn held(&self, score: f64) -> Grade {
-        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
-        let pass = score >= threshold - TOLERANCE;
-        let is = if pass { ">=" } else { "<" };
-        let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
-        let reason = match &self.wanted {
-            Some(label) => format!("Classification {label} has score {shown} {is} {threshold}"),
-            None => format!("Maximum classification score {shown} {is} {threshold}"),
-        };
-        Grade { pass, score, reason }
-    }
+/// Grades the score of the wanted label; without a wanted label, the highest score.
+fn held(wanted: Option<&str>, own: EntryOptions, score: f64) -> Grade {
+    let threshold = own.threshold.unwrap_or(THRESHOLD);
+    let pass = score >= threshold - TOLERANCE;
+    let is = if pass { ">=" } else { "<" };
+    let (shown, threshold) = (ecma::to_fixed(score, 2), ecma::number(threshold));
+    let reason = match wanted {
+        Some(label) => format!("Classification {label} has score {shown} {is} {threshold}"),
+        None => format!("Maximum classification score {shown} {is} {threshold}"),
+    };
+    Grade { pass, score, reason }
 }
 
 impl Grader for Classifier {
@@ -135,11 +134,14 @@ impl Grader for Classifier {
         let score = fits.map(|(_, score)| *score).reduce(f64::max).unwrap_or(0.0);
         let all: serde_json::Map<String, Value> =
             scores.iter().map(|(label, score)| (label.clone(), json!(score))).collect();
-        Graded::from(self.held(score)).with("classification", Value::Object(all))
+        let grade = held(self.wanted.as_deref(), self.frame.own, score);
+        Graded::from(grade).with("classification", Value::Object(all))
     }
 
-    fn decide(&self, score: f64) -> Option<Grade> {
-        Some(self.held(score))
+    fn score_rule(&self) -> Option<ScoreRule> {
+        let wanted = self.wanted.clone();
+        let rule = move |own, score| Some(held(wanted.as_deref(), own, score));
+        Some(self.frame.score_rule(rule))
     }
 }
 

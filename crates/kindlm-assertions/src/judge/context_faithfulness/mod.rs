@@ -2,7 +2,7 @@
 
 mod reply;
 
-use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, schema_of};
+use kindlm_types::{AssertionResult, Class, Question, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -148,8 +148,10 @@ impl Faithfulness {
 
 impl Assertion for Faithfulness {
     fn traits(&self) -> Traits {
+        let rule = |own: EntryOptions, score| Some(held("Faithfulness", score, own.threshold));
         Traits {
             instructions: Some(Instructions::from_prompts([&self.statements, &self.frame.prompt])),
+            score_rule: Some(self.frame.score_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }
@@ -177,11 +179,6 @@ impl Assertion for Faithfulness {
             Err(NotAsked::Never(result)) => *result,
             Err(NotAsked::First(_)) => self.frame.unfinished(),
         }]
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        let threshold = self.frame.own.threshold;
-        self.frame.decided(score, |it| Some(held("Faithfulness", it, threshold)))
     }
 }
 

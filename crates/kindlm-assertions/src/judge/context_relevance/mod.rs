@@ -9,13 +9,12 @@ use serde_json::{Value, json};
 
 use crate::core::codes::{ASSERTION_FAILED, EVIDENCE_MISSING};
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, ContextSource, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry,
     JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, at, context_of,
     data_rule, fenced_together, held, objects, only, question_of, share_held, unmarked,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
 
 const ID: &str = "context-relevance";
 
@@ -146,8 +145,9 @@ impl Grader for ContextRelevance {
             .with("relevantSentenceCount", needed.relevant)
     }
 
-    fn decide(&self, score: f64) -> Option<Grade> {
-        Some(held("Context relevance", score, self.frame.own.threshold))
+    fn score_rule(&self) -> Option<ScoreRule> {
+        let rule = |own: EntryOptions, score| Some(held("Context relevance", score, own.threshold));
+        Some(self.frame.score_rule(rule))
     }
 }
 

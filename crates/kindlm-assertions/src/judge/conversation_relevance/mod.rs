@@ -1,8 +1,6 @@
 //! `conversation-relevance`: each answer of a conversation fits the messages before it.
 
-use kindlm_types::{
-    AssertionResult, Class, Execution, Question, Score, Severity, Verdict, ecma, schema_of,
-};
+use kindlm_types::{AssertionResult, Class, Execution, Question, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -133,8 +131,8 @@ impl ConversationRelevance {
         })
     }
 
-    fn held(&self, score: f64, reason: String) -> Grade {
-        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+    fn held(own: EntryOptions, score: f64, reason: String) -> Grade {
+        let threshold = own.threshold.unwrap_or(THRESHOLD);
         Grade { pass: score >= threshold - TOLERANCE, score, reason }
     }
 
@@ -152,13 +150,14 @@ impl ConversationRelevance {
         let misfits: Vec<(usize, &Choice)> =
             verdicts.iter().enumerate().filter(|(_, it)| it.index != 0).collect();
         let relevant = verdicts.len() - misfits.len();
+        let score = count(relevant) / count(verdicts.len());
         let mut reason =
             format!("{relevant} out of {} conversation windows were relevant", verdicts.len());
         for (index, misfit) in &misfits {
             let why = if misfit.reason.is_empty() { "it does not fit" } else { &misfit.reason };
             reason = format!("{reason}; answer {}: {why}", index + 1);
         }
-        let graded = Graded::from(self.held(count(relevant) / count(verdicts.len()), reason))
+        let graded = Graded::from(Self::held(self.frame.own, score, reason))
             .with("windows", verdicts.len())
             .with("relevantWindows", relevant);
         Ok(by.note(self.frame.result(graded)))
@@ -167,12 +166,14 @@ impl ConversationRelevance {
 
 impl Assertion for ConversationRelevance {
     fn traits(&self) -> Traits {
+        let rule = |own, score| Some(Self::held(own, score, String::new()));
         Traits {
             looks_at: LooksAt::AllAnswers,
             instructions: Some(
                 Instructions::from_prompts([&self.frame.prompt])
                     .beyond("the turns of the conversation"),
             ),
+            score_rule: Some(self.frame.score_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }
@@ -188,10 +189,6 @@ impl Assertion for ConversationRelevance {
             Err(NotAsked::Never(result)) => *result,
             Err(NotAsked::First(_)) => self.frame.unfinished(),
         }]
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        self.frame.decided(score, |it| Some(self.held(it, String::new())))
     }
 }
 

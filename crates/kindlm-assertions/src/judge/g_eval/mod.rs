@@ -1,6 +1,6 @@
 //! `g-eval`: a judge derives steps from a criterion, follows them, and scores the output.
 
-use kindlm_types::{AssertionResult, Class, Question, Score, Severity, Verdict, ecma, schema_of};
+use kindlm_types::{AssertionResult, Class, Question, Severity, ecma, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -190,16 +190,18 @@ impl GEval {
         Ok((scored, respondent.after(by)))
     }
 
-    fn held(&self, score: f64, reason: String) -> Grade {
-        let threshold = self.frame.own.threshold.unwrap_or(THRESHOLD);
+    fn held(own: EntryOptions, score: f64, reason: String) -> Grade {
+        let threshold = own.threshold.unwrap_or(THRESHOLD);
         Grade { pass: score >= threshold - TOLERANCE, score, reason }
     }
 }
 
 impl Assertion for GEval {
     fn traits(&self) -> Traits {
+        let rule = |own, score| Some(Self::held(own, score, String::new()));
         Traits {
             instructions: Some(self.frame.instructions([&self.steps, &self.frame.prompt])),
+            score_rule: Some(self.frame.score_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }
@@ -219,13 +221,9 @@ impl Assertion for GEval {
         let count = u32::try_from(scored.len()).map_or(f64::NAN, f64::from);
         let score = scored.iter().map(|(it, _)| it.score).sum::<f64>() / count;
         let reasons: Vec<&str> = scored.iter().map(|(it, _)| it.reason.as_str()).collect();
-        let graded = Graded::from(self.held(score, reasons.join("\n\n")));
+        let graded = Graded::from(Self::held(self.frame.own, score, reasons.join("\n\n")));
         let by = scored.iter().map(|(_, by)| *by).reduce(|before, by| by.after(before));
         vec![by.unwrap_or_default().note(self.frame.result(graded))]
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        self.frame.decided(score, |it| Some(self.held(it, String::new())))
     }
 }
 

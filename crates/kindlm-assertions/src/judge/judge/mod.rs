@@ -14,7 +14,9 @@ use crate::core::judging::{
     Inquiry, Instructions, JUDGE_EVAL_ERROR, data_rule, digest, fenced, read_score, short,
 };
 use crate::core::result_evidence::score;
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, ScoreRule, Setup, Traits,
+};
 
 const ID: &str = "judge";
 const BELOW_THRESHOLD: FailureCode = FailureCode::new("JUDGE_BELOW_THRESHOLD");
@@ -136,13 +138,15 @@ fn reply_schema() -> Value {
 
 impl Assertion for Judge {
     fn traits(&self) -> Traits {
+        let min_score = self.config.min_score;
         Traits {
             label: Some(self.label.clone()),
-            threshold: Some(self.config.min_score),
+            threshold: Some(min_score),
             instructions: {
                 let name = short(&Value::from(self.config.criteria.as_str()), 80);
                 Some(Instructions::fixed(SYSTEM).by([(name, self.criterion())]))
             },
+            score_rule: Some(ScoreRule::new(move |it| Some(hold_against_threshold(it, min_score)))),
             ..Traits::OF_OUTPUT
         }
     }
@@ -156,7 +160,7 @@ impl Assertion for Judge {
         let verdict = inquiry.verdict(evidence.answers, |reply| read_score(reply, "score"));
         let result = match verdict {
             Ok((scored, by)) => {
-                let verdict = self.hold_against_threshold(scored.score);
+                let verdict = hold_against_threshold(scored.score, self.config.min_score);
                 let fails = matches!(verdict, Verdict::Fail { .. });
                 let mut result = AssertionResult::new(ID, &self.label, verdict)
                     .with_score(scored.score)
@@ -176,10 +180,6 @@ impl Assertion for Judge {
         judging.prompt_digest = Some(digest(&[SYSTEM]));
         vec![result]
     }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        Some(self.hold_against_threshold(score))
-    }
 }
 
 impl Judge {
@@ -187,20 +187,20 @@ impl Judge {
     fn criterion(&self) -> String {
         digest(&[&self.config.criteria, self.config.rubric.as_deref().unwrap_or_default()])
     }
+}
 
-    fn hold_against_threshold(&self, score: Score) -> Verdict {
-        let (score, min_score) = (score.get(), self.config.min_score);
-        // No tolerance applies here: `minScore` is an exact limit, as in the original KindLM.
-        if score >= min_score {
-            return Verdict::Pass;
-        }
-        let message = format!(
-            "Judge score {} below threshold {}",
-            ecma::to_fixed(score, 2),
-            ecma::number(min_score)
-        );
-        Verdict::Fail { code: BELOW_THRESHOLD, message }
+fn hold_against_threshold(score: Score, min_score: f64) -> Verdict {
+    let score = score.get();
+    // No tolerance applies here: `minScore` is an exact limit, as in the original KindLM.
+    if score >= min_score {
+        return Verdict::Pass;
     }
+    let message = format!(
+        "Judge score {} below threshold {}",
+        ecma::to_fixed(score, 2),
+        ecma::number(min_score)
+    );
+    Verdict::Fail { code: BELOW_THRESHOLD, message }
 }
 
 #[cfg(test)]

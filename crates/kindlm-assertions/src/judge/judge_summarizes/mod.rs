@@ -14,7 +14,7 @@ use crate::core::judging::{
     choice_schema, data_rule, fenced_together, in_brackets, read_choice, short,
 };
 use crate::judge::factual::worth;
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
 
 const ID: &str = "judge:summarizes";
 
@@ -123,8 +123,10 @@ impl Grader for Summarizes {
             .with("scores", self.table.name.as_str())
     }
 
-    fn decide(&self, score: f64) -> Option<Grade> {
-        let (pass, reason) = worth(score, self.frame.own.threshold, String::new());
-        Some(Grade { pass, score, reason })
+    fn score_rule(&self) -> Option<ScoreRule> {
+        Some(self.frame.score_rule(|own, score| {
+            let (pass, reason) = worth(score, own.threshold, String::new());
+            Some(Grade { pass, score, reason })
+        }))
     }
 }

@@ -7,13 +7,12 @@ use serde_json::Value;
 
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Ruling, Slot, data_rule, fenced,
     output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
 
 const ID: &str = "llm-rubric";
 
@@ -116,7 +115,7 @@ impl Grader for Rubric {
         ruling.graded(self.frame.own, ("Grading passed", "Grading failed"))
     }
 
-    fn decide(&self, score: f64) -> Option<Grade> {
-        too_low(self.frame.own, score)
+    fn score_rule(&self) -> Option<ScoreRule> {
+        Some(self.frame.score_rule(too_low))
     }
 }

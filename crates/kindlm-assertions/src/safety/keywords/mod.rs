@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kindlm_types::{
-    AssertionResult, CheckedText, Class, Execution, FailureCode, Problem, ResultEvidence, Severity,
-    Verdict, schema_of,
+    AssertionResult, CheckedText, Class, FailureCode, Problem, ResultEvidence, Severity, Verdict,
+    schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,7 +16,8 @@ use crate::core::recorded::{checked_text, written_texts};
 use crate::core::result_evidence::{absent, found as places, occurrences_in_any_case};
 use crate::shared::folded::Folded;
 use crate::{
-    Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, Registration, Setup, Traits,
+    Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, PassEvidence, Registration, Setup,
+    StaysValid, Traits,
 };
 
 const ID: &str = "keywords";
@@ -58,8 +59,8 @@ struct Config {
 
 #[derive(Debug)]
 struct Keywords {
-    deny: Vec<Keyword>,
-    allow: Vec<Keyword>,
+    deny: Arc<[Keyword]>,
+    allow: Arc<[Keyword]>,
 }
 
 #[derive(Debug)]
@@ -127,8 +128,14 @@ fn build(config: &Value, _: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Proble
 
 impl Assertion for Keywords {
     fn traits(&self) -> Traits {
+        let (deny, allow) = (Arc::clone(&self.deny), Arc::clone(&self.allow));
+        let of_pass = PassEvidence::new(move |evidence| {
+            vec![evidence_of_pass(&evidence.execution.output, &deny, &allow)]
+        });
         Traits {
             looks_at: if self.deny.is_empty() { LooksAt::Output } else { LooksAt::AllAnswers },
+            stays_valid: StaysValid::Results(is_found),
+            evidence_of_pass: Some(of_pass),
             ..Traits::OF_OUTPUT
         }
     }
@@ -151,20 +158,19 @@ impl Assertion for Keywords {
         }
         results
     }
+}
 
-    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        let output = &evidence.execution.output;
-        let ranges: Vec<_> = self.allow.iter().flat_map(|it| it.ranges(output)).collect();
-        if self.allow.is_empty() {
-            return vec![absent(self.deny.iter().map(|it| it.written.as_str()))];
-        }
-        vec![places(CheckedText::Output, output, ranges)]
+/// Returns the places of the allowed keywords. Without allowed keywords, returns the denied keywords as absent.
+fn evidence_of_pass(output: &str, deny: &[Keyword], allow: &[Keyword]) -> ResultEvidence {
+    if allow.is_empty() {
+        return absent(deny.iter().map(|it| it.written.as_str()));
     }
+    places(CheckedText::Output, output, allow.iter().flat_map(|it| it.ranges(output)))
+}
 
-    /// A found keyword stays valid, whether it is allowed or denied.
-    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
-        (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
-    }
+/// Returns true for a found keyword, which stays valid, whether it is allowed or denied.
+fn is_found(result: &AssertionResult) -> bool {
+    (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
 }
 
 const ALLOWED: &str = "Keyword allow list";

@@ -13,7 +13,7 @@ use crate::core::judging::{
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, asked, data_rule, fenced_together,
     objects, only, text_of,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
 
 const ID: &str = "moderation";
 
@@ -145,6 +145,11 @@ impl Grader for Moderation {
         };
         let listed = flags.iter().map(|it| json!({"code": it.code, "description": it.description, "confidence": it.confidence}));
         Graded::from(Grade::with(flags.is_empty(), reason)).with("flags", listed.collect::<Value>())
+    }
+
+    /// The flags decide, not the score.
+    fn score_rule(&self) -> Option<ScoreRule> {
+        None
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use kindlm_types::{
     AssertionResult, CheckedText, Class, Execution, FailureCode, Problem, ResultEvidence, Severity,
-    Verdict, ecma, schema_of,
+    ecma, schema_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,7 +23,8 @@ use crate::core::result_evidence::{self, MOST, absent, other};
 use crate::shared::folded::Folded;
 use crate::shared::pattern::Pattern;
 use crate::{
-    Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, Registration, Setup, Traits,
+    Assertion, Build, Code, Evidence, ExpectPath, LooksAt, Meta, PassEvidence, Registration, Setup,
+    StaysValid, Traits,
 };
 use detectors::{Detector, DetectorName};
 pub use redact::Redactor;
@@ -220,12 +221,16 @@ fn pattern(
 
 impl Assertion for Pii {
     fn traits(&self) -> Traits {
+        let of_pass = absent(self.searches.iter().map(|it| it.name.as_str()));
         Traits {
             looks_at: if self.scan.contains(&SearchedPart::Output) {
                 LooksAt::AllAnswers
             } else {
                 LooksAt::Output
             },
+            // A match stays valid, whatever the missing part of the output contains. An absence does not.
+            stays_valid: StaysValid::Failure,
+            evidence_of_pass: Some(PassEvidence::new(move |_| vec![of_pass.clone()])),
             ..Traits::OF_OUTPUT
         }
     }
@@ -235,15 +240,6 @@ impl Assertion for Pii {
         let unknown = unknown_part(evidence.execution, &self.scan);
         let result = |search: &Search| search.result(&texts, &self.scan, unknown.as_deref());
         self.searches.iter().map(result).collect()
-    }
-
-    fn evidence_of_pass(&self, _evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        vec![absent(self.searches.iter().map(|it| it.name.as_str()))]
-    }
-
-    /// A match stays valid, whatever the missing part of the output contains. An absence does not.
-    fn stays_valid(&self, result: &AssertionResult, _: &Execution) -> bool {
-        matches!(result.verdict, Verdict::Fail { .. })
     }
 }
 

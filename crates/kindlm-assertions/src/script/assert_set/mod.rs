@@ -19,7 +19,7 @@ use crate::core::grade::ALL_PASSED;
 use crate::core::result_evidence::measure;
 use crate::{
     Assertion, Build, Check, Code, EntryOptions, Evidence, LooksAt, Meta, Registration, Setup,
-    Traits,
+    StaysValid, Traits,
 };
 use scoring::Scoring;
 
@@ -131,6 +131,10 @@ impl Assertion for Set {
             names_scores: !all(|it| !it.traits.names_scores),
             weighs: !all(|it| !it.weighs()),
             series: Vec::new(),
+            // Each check of the set applies its own rules to its results.
+            stays_valid: StaysValid::Never,
+            score_rule: None,
+            evidence_of_pass: None,
         }
     }
 

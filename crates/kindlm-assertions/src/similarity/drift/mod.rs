@@ -18,7 +18,10 @@ use crate::core::judging::{
     Flaw, Inquiry, Instructions, JUDGE_EVAL_ERROR, Scored, data_rule, fenced_together, read_score,
 };
 use crate::core::result_evidence::{json_diff, measure, text_diff};
-use crate::{Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, PassEvidence, Registration, ScoreRule,
+    Setup, Traits,
+};
 
 const ID: &str = "drift";
 const DRIFT_EXCEEDED: FailureCode = FailureCode::new("DRIFT_EXCEEDED");
@@ -140,12 +143,16 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
 
 impl Assertion for Drift {
     fn traits(&self) -> Traits {
+        let is_judged = self.0.method == Method::Judge;
+        let max_score = self.0.max_score;
         Traits {
-            instructions: {
-                let is_judged = self.0.method == Method::Judge;
-                is_judged.then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline"))
-            },
+            instructions: is_judged
+                .then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline")),
             can_tie: true,
+            score_rule: is_judged.then(|| {
+                ScoreRule::new(move |it| Some(hold_against_limit(1.0 - it.get(), max_score, "")))
+            }),
+            evidence_of_pass: Some(PassEvidence::new(|it| difference(it).into_iter().collect())),
             ..Traits::OF_OUTPUT
         }
     }
@@ -174,20 +181,13 @@ impl Assertion for Drift {
                 Method::FieldDiff => self.by_fields(&evidence.execution.output, baseline),
             },
         };
-        vec![result.with_failure_evidence(|| {
-            baseline(evidence).map(|it| output_difference(it, &evidence.execution.output))
-        })]
+        vec![result.with_failure_evidence(|| difference(evidence))]
     }
+}
 
-    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        let difference = |it| output_difference(it, &evidence.execution.output);
-        baseline(evidence).map(difference).into_iter().collect()
-    }
-
-    fn decide(&self, score: Score) -> Option<Verdict> {
-        (self.0.method == Method::Judge)
-            .then(|| self.measured("judge", 1.0 - score.get(), "").verdict)
-    }
+/// Returns the difference of the output and the baseline; `None` without a baseline.
+fn difference(evidence: &Evidence<'_>) -> Option<ResultEvidence> {
+    baseline(evidence).map(|it| output_difference(it, &evidence.execution.output))
 }
 
 /// Returns the difference of two outputs. JSON is compared as JSON.
@@ -208,6 +208,19 @@ fn parse_reply(reply: &str) -> Result<Scored, Flaw> {
     read_score(reply, "driftScore")
 }
 
+/// Returns the verdict for a drift from 0 to 1. `details` is added to the failure message.
+fn hold_against_limit(drift: f64, max_score: f64, details: &str) -> Verdict {
+    if drift <= max_score + TOLERANCE {
+        return Verdict::Pass;
+    }
+    let message = format!(
+        "Drift score {} exceeds max {}{details}",
+        ecma::to_fixed(drift, 3),
+        ecma::number(max_score)
+    );
+    Verdict::Fail { code: DRIFT_EXCEEDED, message }
+}
+
 impl Drift {
     fn without_baseline(&self) -> AssertionResult {
         let label = "Baseline drift";
@@ -222,18 +235,7 @@ impl Drift {
     /// Returns the result for a drift from 0 to 1. `details` is added to the failure message.
     fn measured(&self, method: &str, drift: f64, details: &str) -> AssertionResult {
         let max_score = self.0.max_score;
-        let verdict = if drift <= max_score + TOLERANCE {
-            Verdict::Pass
-        } else {
-            Verdict::Fail {
-                code: DRIFT_EXCEEDED,
-                message: format!(
-                    "Drift score {} exceeds max {}{details}",
-                    ecma::to_fixed(drift, 3),
-                    ecma::number(max_score)
-                ),
-            }
-        };
+        let verdict = hold_against_limit(drift, max_score, details);
         AssertionResult::new(ID, format!("Baseline drift ({method})"), verdict)
             .with_score(Score::clamped(1.0 - drift).unwrap_or(Score::ZERO))
             .with_metadata("driftScore", drift)

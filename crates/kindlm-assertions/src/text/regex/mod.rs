@@ -2,14 +2,11 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{
-    AssertionResult, CheckedText, Class, Execution, Problem, Severity, Verdict, schema_of,
-};
+use kindlm_types::{AssertionResult, CheckedText, Class, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::assertion::only_end_is_missing;
 use crate::core::codes::{ASSERTION_FAILED, CHECK_GIVEN_UP};
 use crate::core::config;
 use crate::core::grade::Grade;
@@ -17,7 +14,8 @@ use crate::core::needles::quoted;
 use crate::core::result_evidence::{absent, found as places, matches_of};
 use crate::shared::pattern::Pattern;
 use crate::{
-    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+    Assertion, BeginningRule, Build, Built, Code, EntryOptions, Evidence, Meta, Registration,
+    Setup, StaysValid, Traits,
 };
 
 const ID: &str = "regex";
@@ -66,7 +64,13 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 
 impl Assertion for Regex {
     fn traits(&self) -> Traits {
-        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+        let pattern = self.pattern.clone();
+        let is_decided = BeginningRule::new(move |output| pattern.matches_whatever_follows(output));
+        Traits {
+            label: Some(self.label.clone()),
+            stays_valid: StaysValid::Beginning(is_decided),
+            ..Traits::OF_OUTPUT
+        }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -90,13 +94,5 @@ impl Assertion for Regex {
                 absent([format!("/{}/", pattern.as_str())])
             }]
         })]
-    }
-
-    /// A match stays valid if it does not depend on the text that follows.
-    fn stays_valid(&self, result: &AssertionResult, execution: &Execution) -> bool {
-        let is_found = (result.verdict == Verdict::Pass) != self.negate;
-        is_found
-            && only_end_is_missing(execution)
-            && self.pattern.matches_whatever_follows(&execution.output)
     }
 }

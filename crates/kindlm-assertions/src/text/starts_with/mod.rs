@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use kindlm_types::{AssertionResult, CheckedText, Class, Execution, Problem, Severity, schema_of};
+use kindlm_types::{AssertionResult, CheckedText, Class, Problem, Severity, schema_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::assertion::only_end_is_missing;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config;
 use crate::core::grade::Grade;
 use crate::core::needles::quoted;
 use crate::core::result_evidence::{absent, found};
 use crate::{
-    Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
+    Assertion, BeginningRule, Build, Built, Code, EntryOptions, Evidence, Meta, Registration,
+    Setup, StaysValid, Traits,
 };
 
 const ID: &str = "starts-with";
@@ -66,7 +66,16 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 
 impl Assertion for StartsWith {
     fn traits(&self) -> Traits {
-        Traits { label: Some(self.label.clone()), ..Traits::OF_OUTPUT }
+        let value = self.value.clone();
+        // An output that ends within the text can still become a match.
+        let is_decided = BeginningRule::new(move |output| {
+            output.starts_with(&value) || !value.starts_with(output)
+        });
+        Traits {
+            label: Some(self.label.clone()),
+            stays_valid: StaysValid::Beginning(is_decided),
+            ..Traits::OF_OUTPUT
+        }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -83,12 +92,5 @@ impl Assertion for StartsWith {
                 absent([value.as_str()])
             }]
         })]
-    }
-
-    /// The result stays valid if the recorded part of the output already decides the check.
-    fn stays_valid(&self, _: &AssertionResult, execution: &Execution) -> bool {
-        let output = execution.output.as_str();
-        only_end_is_missing(execution)
-            && (output.starts_with(&self.value) || !self.value.starts_with(output))
     }
 }

@@ -21,7 +21,9 @@ use crate::core::config;
 use crate::core::range::Range;
 use crate::core::result_evidence::{self, absent_in, last_lines, other, trajectory};
 use crate::core::workspace::{Paths, missing, stays_inside, workspace};
-use crate::{Assertion, Build, Built, Code, Evidence, Meta, Registration, Setup, Traits};
+use crate::{
+    Assertion, Build, Built, Code, Evidence, Meta, PassEvidence, Registration, Setup, Traits,
+};
 
 /// A test failed.
 const TEST_FAILED: FailureCode = FailureCode::new("TEST_FAILED");
@@ -155,7 +157,21 @@ fn build(value: &Value, _setup: &Setup<'_>) -> Built {
 
 impl Assertion for Tests {
     fn traits(&self) -> Traits {
-        Traits { gathers: vec![self.gather.clone()], ..Traits::OF_WORKSPACE }
+        let gather = self.gather.clone();
+        let of_pass = PassEvidence::new(move |evidence| {
+            let workspace = evidence.execution.workspace.as_deref();
+            let ran = workspace.and_then(|it| it.tests.iter().find(|it| it.answers(&gather)));
+            let passed = ran.map(|it| passed(&it.tests));
+            passed
+                .map(|passed| ResultEvidence::Tests { passed, failed: Vec::new() })
+                .into_iter()
+                .collect()
+        });
+        Traits {
+            gathers: vec![self.gather.clone()],
+            evidence_of_pass: Some(of_pass),
+            ..Traits::OF_WORKSPACE
+        }
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
@@ -181,16 +197,6 @@ impl Assertion for Tests {
             results.push(AssertionResult::errored(ID, label, TESTS_UNRELIABLE, message));
         }
         results
-    }
-
-    fn evidence_of_pass(&self, evidence: &Evidence<'_>) -> Vec<ResultEvidence> {
-        let workspace = evidence.execution.workspace.as_deref();
-        let ran = workspace.and_then(|it| it.tests.iter().find(|it| it.answers(&self.gather)));
-        let passed = ran.map(|it| passed(&it.tests));
-        passed
-            .map(|passed| ResultEvidence::Tests { passed, failed: Vec::new() })
-            .into_iter()
-            .collect()
     }
 }
 

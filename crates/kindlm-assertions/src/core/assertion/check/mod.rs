@@ -1,5 +1,6 @@
 //! A configured assertion, together with the options that every assertion takes.
 
+mod rules;
 mod traits;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use super::{Assertion, Meta};
 use crate::core::judging::JudgeBlock;
 use crate::core::scripting::View;
 
+pub use rules::{BeginningRule, PassEvidence, ScoreRule, StaysValid};
 pub use traits::{LooksAt, Series, Traits};
 
 /// The options that every entry in list form takes.

@@ -6,6 +6,7 @@ use kindlm_types::Problem;
 use kindlm_types::workspace::Gather;
 
 use super::Check;
+use super::rules::{PassEvidence, ScoreRule, StaysValid};
 use crate::core::judging::Instructions;
 
 /// The traits of a configured assertion. They depend only on its configuration.
@@ -54,6 +55,14 @@ pub struct Traits {
     pub weighs: bool,
     /// The parts of the check that are counted separately over many records; empty if only the whole check is counted.
     pub series: Vec<Series>,
+    /// The results that stay valid although a part of the output is missing.
+    pub stays_valid: StaysValid,
+    /// The rule that gives the verdict for a score; `None` if the score alone never decides.
+    pub score_rule: Option<ScoreRule>,
+    /// The evidence that the assertion holds. With `not-`, this is the evidence of the failure.
+    ///
+    /// Only assertions that leave `not-` to [`Check`] need it. `None` for any other assertion.
+    pub evidence_of_pass: Option<PassEvidence>,
 }
 
 /// A part of a check that is counted separately over many records, such as one key of its configuration.
@@ -126,6 +135,9 @@ impl Traits {
             names_scores: false,
             weighs: true,
             series: Vec::new(),
+            stays_valid: StaysValid::Never,
+            score_rule: None,
+            evidence_of_pass: None,
         }
     }
 
