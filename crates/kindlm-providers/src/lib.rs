@@ -60,6 +60,8 @@ mod socket;
 pub use client::{Client, ClientOptions};
 pub use codec::Codec;
 pub use deciding::{Deciding, runs_scripts, without_free};
+#[cfg(feature = "http")]
+pub use dialect::scripts::Scripts;
 pub use form::FormChoice;
 #[cfg(feature = "process")]
 pub use kindlm_agents::agent;
@@ -72,8 +74,6 @@ pub use kindlm_transport::{
     StructuredOutput,
 };
 pub use registry::{Kind, MakeCodec, MakeSocketCodec, Meta, Registration, shorthand};
-#[cfg(feature = "http")]
-pub use script::Scripts;
 pub use socket::{Opening, SocketCodec, SocketExchange, Step};
 
 // To add a provider, add its folder, a `mod` line, and a line in the slice below. A server with an API compatible to

@@ -18,8 +18,8 @@ use kindlm_types::{
 use serde_json::{Map, Value};
 
 use crate::dialect::content;
+use crate::dialect::scripts::Scripts;
 use crate::form::FormChoice;
-use crate::script::Scripts;
 use crate::scripted::Answer;
 use crate::{Codec, HttpRequest, HttpResponse, Limits, Providers};
 use forms::InForm as _;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{before_sending, no_scripts};
 use crate::dialect::answer::{excerpt, parse};
-use crate::script::Scripts;
+use crate::dialect::scripts::Scripts;
 use crate::{Opening, SocketCodec, Step};
 
 /// The maximum number of rounds of tool calls in one exchange.

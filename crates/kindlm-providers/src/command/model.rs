@@ -11,7 +11,7 @@ use kindlm_types::{
 };
 
 use super::{Config, Input};
-use crate::script::message_json;
+use crate::dialect::prompt::{message_json, prompt_text};
 
 /// Runs the program once for a prompt, and returns the reply from its output. Fails if the program cannot be run to its
 /// end, ends with another exit code than 0, or writes an unreadable declaration.
@@ -36,7 +36,7 @@ pub(crate) async fn ask(
             (config.command.clone(), Some(input.map_err(unwritable)?))
         }
         Input::Argument => {
-            let text = crate::script::prompt_text(prompt);
+            let text = prompt_text(prompt);
             if text.contains('\0') {
                 let message = "the prompt has a NUL character, which no argument can have";
                 return Err(failed(message.to_owned()));

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::dialect::prompt::recorded_text;
 use crate::{Kind, Meta, Registration};
 
 /// The registration of the provider `echo`.
@@ -45,7 +46,7 @@ impl Config {
     /// Returns the reply: the prefix, and the last user message or the whole prompt. Each word counts as one token.
     pub fn reply(&self, prompt: &Prompt) -> Reply {
         let message = if self.whole {
-            crate::script::recorded_text(prompt)
+            recorded_text(prompt)
         } else {
             let last = prompt.messages.iter().rfind(|it| it.role == Role::User);
             last.map(|it| it.content.clone()).unwrap_or_default()

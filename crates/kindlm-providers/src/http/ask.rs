@@ -7,10 +7,11 @@ use kindlm_types::script::{ScriptQuestion, ScriptSource};
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::{Map, Value, json};
 
-use super::media::label_media;
 use super::response::{arguments, headers};
 use crate::HttpResponse;
-use crate::script::{Scripts, reply_of};
+use crate::dialect::media::label_media;
+use crate::dialect::script_reply::reply_of;
+use crate::dialect::scripts::Scripts;
 use kindlm_transport::Called;
 
 /// A request whose answer a script reads.

@@ -3,9 +3,6 @@
 #[cfg(feature = "http")]
 mod ask;
 mod calls;
-mod jinja;
-#[cfg(feature = "http")]
-mod media;
 mod path;
 mod response;
 mod security;
@@ -18,8 +15,8 @@ use kindlm_template::is_template;
 use kindlm_transport::KEY_COMMAND;
 use kindlm_types::script::ScriptSource;
 use kindlm_types::{
-    DeclaredEvidence, Embedding, FinishReason, Message, Problem, ProblemKind, Prompt,
-    ProviderError, ProviderErrorKind, Reply, Role, Usage, ecma, nearest, pointer,
+    DeclaredEvidence, Embedding, FinishReason, Message, Problem, Prompt, ProviderError,
+    ProviderErrorKind, Reply, Role, Usage, ecma, pointer,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,10 +25,6 @@ use serde_json::{Map, Value};
 #[cfg(feature = "http")]
 pub(crate) use self::ask::ScriptRead;
 use self::calls::CallsPath;
-use self::jinja::with_query;
-pub(crate) use self::jinja::{Filler, Reading};
-#[cfg(feature = "websocket")]
-pub(crate) use self::media::label_media;
 use self::path::Path;
 #[cfg(feature = "http")]
 pub(crate) use self::security::load as load_security;
@@ -41,6 +34,8 @@ use self::template::Template;
 use crate::dialect::answer::{Reader, counted, excerpt};
 use crate::dialect::content::{self, PartForms};
 use crate::dialect::failure::Facts;
+use crate::dialect::jinja::{self, Filler, Reading, with_query};
+use crate::dialect::placeholder::undefined;
 use crate::dialect::{chat, part, settings};
 use crate::{
     AwsAuth, Codec, HeaderValue, HttpRequest, HttpResponse, Kind, Meta, Method, Registration,
@@ -627,17 +622,7 @@ pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
         |name: &str| !config["signature"].is_null() && jinja::SIGNED.iter().any(|it| it.0 == name);
     let is_session = |name: &str| !config["session"].is_null() && name == session::SESSION_ID;
     found.retain(|(_, name)| !is_signature(name) && !is_session(name));
-    found.into_iter().map(|(at, name)| (name.clone(), unknown(&at, &name))).collect()
-}
-
-fn unknown(at: &str, name: &str) -> Problem {
-    let message = format!("no test has the variable `{name}`: it is empty in every request");
-    let help = match nearest(name, template::OWN) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("give the tests `vars: {{ {name}: … }}`, or remove it"),
-    };
-    let kind = ProblemKind::MissingVariable { name: name.to_owned(), is_null: false };
-    Problem::new(at, message).with_kind(kind).with_help(help)
+    found.into_iter().map(|(at, name)| (name.clone(), undefined(&at, &name))).collect()
 }
 
 /// Returns a value as text. Texts stay unchanged, `null` is an empty text, and other values become JSON.

@@ -12,6 +12,8 @@ use serde_json::{Map, Value, json};
 #[cfg(feature = "http")]
 use crate::HttpResponse;
 use crate::dialect::code::is_function;
+#[cfg(feature = "http")]
+use crate::dialect::prompt::prompt_text;
 
 /// The parameters of the script.
 const PARAMS: [&str; 4] = ["json", "text", "context", "process"];
@@ -57,7 +59,7 @@ pub(super) fn arguments(prompt: &Prompt, response: &HttpResponse, latency_ms: f6
             "cached": false,
             "latencyMs": latency_ms,
         },
-        "prompt": crate::script::prompt_text(prompt),
+        "prompt": prompt_text(prompt),
     });
     [parsed, text.into(), context].iter().map(ecma::stringify).collect()
 }

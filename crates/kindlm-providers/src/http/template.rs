@@ -2,10 +2,10 @@
 
 use std::str::FromStr as _;
 
-use kindlm_types::{Prompt, Role};
-use serde_json::{Value, json};
+use kindlm_types::Prompt;
+use serde_json::Value;
 
-use crate::script::{content_of, message_json};
+use crate::dialect::placeholder::{OWN, value};
 
 /// A parsed template: literal texts and placeholders.
 #[derive(Clone, Debug)]
@@ -93,37 +93,6 @@ fn placeholder(text: &str) -> Option<(&str, &str)> {
     is_name.then_some((name, behind))
 }
 
-/// Returns the value of a placeholder. Any name that is not built in is a test variable; `null` if it is undefined.
-pub(super) fn value(name: &str, prompt: &Prompt) -> Value {
-    match name {
-        "model" => json!(prompt.model),
-        "system" => last_message(prompt, Role::System),
-        "user" => last_message(prompt, Role::User),
-        "temperature" => json!(prompt.params.temperature),
-        "maxTokens" => json!(prompt.params.max_tokens),
-        "topP" => json!(prompt.params.top_p),
-        "seed" => json!(prompt.params.seed),
-        "prompt" => json!(crate::script::prompt_text(prompt)),
-        "messages_json" => prompt.messages.iter().map(message_json).collect(),
-        "tools_json" => json!(prompt.tools),
-        name => prompt.vars.get(name).cloned().unwrap_or_default(),
-    }
-}
-
-/// The built-in placeholders; all other names are test variables.
-pub(super) const OWN: [&str; 10] = [
-    "model",
-    "system",
-    "user",
-    "temperature",
-    "maxTokens",
-    "topP",
-    "seed",
-    "prompt",
-    "messages_json",
-    "tools_json",
-];
-
 /// Returns true if a body has a placeholder for a test variable.
 pub(super) fn wants_vars(text: &str) -> bool {
     !named_vars(text).is_empty()
@@ -136,12 +105,6 @@ pub(super) fn named_vars(text: &str) -> Vec<String> {
         Piece::Inside(name) | Piece::Whole(name) => Some(name),
     });
     names.filter(|it| !OWN.contains(&it.as_str())).collect()
-}
-
-/// Returns the content of a role's last message, as JSON. It is an empty text without such a message.
-fn last_message(prompt: &Prompt, role: Role) -> Value {
-    let last = prompt.messages.iter().rfind(|it| it.role == role);
-    last.map_or_else(|| json!(""), content_of)
 }
 
 /// Returns a value as text, escaped for use inside a JSON text. `null` becomes an empty text.
@@ -158,8 +121,9 @@ fn inside(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kindlm_types::{Message, Params};
+    use kindlm_types::{Message, Params, Role};
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn prompt(user: &str) -> Prompt {
         Prompt {

@@ -4,7 +4,7 @@ use kindlm_types::{Problem, Prompt, Role};
 use serde_json::{Map, Value, json};
 
 use super::{Config, pointer};
-use crate::script::{content_of, message_json};
+use crate::dialect::prompt::{content_of, message_json};
 
 /// The placeholder names.
 const PLACEHOLDERS: [&str; 5] = ["input", "system", "model", "messages", "params"];

@@ -7,8 +7,8 @@ use kindlm_types::{Problem, Prompt};
 use serde_json::{Map, Value};
 
 use crate::EnvMark;
+use crate::dialect::jinja::{Filler, Reading};
 use crate::dialect::settings;
-use crate::http::{Filler, Reading};
 
 /// The tools that OpenAI runs itself, and then those of xAI. Tools of other types need an answer from the caller.
 const HOSTED: [&str; 9] = [

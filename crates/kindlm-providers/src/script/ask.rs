@@ -1,36 +1,18 @@
 //! Runs a program as a model, once for each prompt.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kindlm_types::script::{
-    ExportUse, ScriptError, ScriptErrorKind, ScriptPermissions, ScriptQuestion, ScriptRunner,
-    ScriptRuntime, ScriptSource,
+    ExportUse, ScriptError, ScriptErrorKind, ScriptQuestion, ScriptRuntime, ScriptSource,
 };
 use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply, ecma};
 use serde_json::{Map, Value, json};
 
-use super::{Config, prompt_text, reply};
-
-/// The runner of programs, and their permissions.
-#[derive(Clone)]
-pub struct Scripts {
-    /// Runs the programs.
-    pub runner: Arc<dyn ScriptRunner>,
-    /// The runtime of programs in JavaScript and TypeScript.
-    pub runtime: ScriptRuntime,
-    /// The permissions of programs beyond pure computation.
-    pub permissions: Arc<ScriptPermissions>,
-}
-
-impl fmt::Debug for Scripts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runtime, permissions, .. } = self;
-        let mut shown = f.debug_struct("Scripts");
-        shown.field("runtime", runtime).field("permissions", permissions).finish_non_exhaustive()
-    }
-}
+use super::Config;
+use crate::dialect::prompt::prompt_text;
+use crate::dialect::script_reply::reply_of;
+use crate::dialect::scripts::Scripts;
 
 /// Runs the program once for a prompt, and returns its reply with the latency. Fails if the program cannot be run to
 /// its end, or if its answer is not a reply.
@@ -44,7 +26,7 @@ pub(crate) async fn ask(
     let started = Instant::now();
     let answer = scripts.runner.run(&question).await.map_err(|err| error(&err, config))?;
     let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
-    let reply = reply::reply_of(&config.file, prompt, &answer)
+    let reply = reply_of(&config.file, prompt, &answer)
         .map_err(|message| ProviderError::new(ProviderErrorKind::Command, "script", message))?;
     Ok(Reply { latency_ms, ..reply })
 }

@@ -11,8 +11,10 @@ use kindlm_types::{Prompt, ProviderError, ProviderErrorKind, Reply, ecma};
 use serde_json::{Value, json};
 
 use super::{Script, WebSocket};
-use crate::http::label_media;
-use crate::script::{Scripts, is_true, prompt_text, reply_of};
+use crate::dialect::media::label_media;
+use crate::dialect::prompt::prompt_text;
+use crate::dialect::script_reply::{is_true, reply_of};
+use crate::dialect::scripts::Scripts;
 
 /// Asks the server once, and returns its reply. Fails at the timeout.
 pub(crate) async fn ask(

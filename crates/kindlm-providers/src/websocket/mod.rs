@@ -9,12 +9,13 @@ use kindlm_template::is_template;
 use kindlm_types::{DeclaredEvidence, Problem, Prompt, ProviderError, ProviderErrorKind};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::dialect::address::web_address;
 use crate::dialect::code::{body, is_function, trimmed};
+use crate::dialect::jinja::{self, Filler, Reading};
+use crate::dialect::placeholder::undefined;
 use crate::dialect::settings;
-use crate::http::{Filler, Reading};
 use crate::{HeaderValue, HttpRequest, Kind, Meta, Method, Registration};
 
 #[cfg(feature = "websocket")]
@@ -182,20 +183,17 @@ fn each(code: &str) -> String {
 
 /// Returns the test variables in the templates. Each has the problem to report if no test defines it.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
-    // The message is a template, like the body of `http` with `template: jinja`.
-    let as_http = json!({
-        "url": config["url"], "headers": config["headers"], "body": config["message"], "template": "jinja",
-    });
-    let vars = crate::http::named_vars(&as_http);
-    let renamed = |problem: Problem| match problem.pointer.strip_prefix("/body") {
-        Some(rest) => Problem { pointer: format!("/message{rest}"), ..problem },
-        None => problem,
-    };
-    vars.into_iter().map(|(name, problem)| (name, renamed(problem))).collect()
+    let mut found = Vec::new();
+    for key in ["url", "headers", "message"] {
+        jinja::named_vars(&format!("/{key}"), &config[key], &mut found);
+    }
+    found.into_iter().map(|(at, name)| (name.clone(), undefined(&at, &name))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

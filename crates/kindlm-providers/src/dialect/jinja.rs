@@ -1,4 +1,4 @@
-//! Jinja templates in requests: in the address, headers, query and body.
+//! Jinja templates in requests: in the address, headers, query, body, message and hosted tools.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use kindlm_transport::{SIGNATURE, SIGNATURE_TIMESTAMP};
 
-use super::template;
+use super::placeholder;
 use crate::EnvMark;
 
 /// The environment variables and the problems of a request's templates.
@@ -43,16 +43,16 @@ impl Reading {
     }
 
     /// Parses all templates in a value, and adds their variables and problems.
-    pub(super) fn value(&mut self, pointer: &str, value: &Value) {
+    pub(crate) fn value(&mut self, pointer: &str, value: &Value) {
         each_template(value, pointer, &mut |at, text| self.text(at, text));
     }
 }
 
 /// Adds the test variables that templates require, each with its pointer.
-pub(super) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
+pub(crate) fn named_vars(pointer: &str, value: &Value, found: &mut Vec<(String, String)>) {
     each_template(value, pointer, &mut |at, text| {
         let Ok(read) = read_names(text) else { return };
-        let names = read.needed.into_iter().filter(|it| !template::OWN.contains(&it.as_str()));
+        let names = read.needed.into_iter().filter(|it| !placeholder::OWN.contains(&it.as_str()));
         found.extend(names.map(|it| (at.to_owned(), it)));
     });
 }
@@ -81,8 +81,10 @@ impl Filler {
     /// Creates a renderer for a prompt. It knows the built-in placeholders, the test variables, and marks for the
     /// environment variables in `names`. If the request is signed, it also knows marks for the signature and its time.
     pub(crate) fn new(prompt: &Prompt, names: &BTreeSet<String>, signs: bool) -> Self {
-        let mut vars: Map<String, Value> =
-            template::OWN.iter().map(|&it| (it.to_owned(), template::value(it, prompt))).collect();
+        let mut vars: Map<String, Value> = placeholder::OWN
+            .iter()
+            .map(|&it| (it.to_owned(), placeholder::value(it, prompt)))
+            .collect();
         for name in ["messages_json", "tools_json"] {
             let text = vars.get(name).map(ecma::stringify).unwrap_or_default();
             vars.insert(name.to_owned(), text.into());
@@ -108,7 +110,7 @@ impl Filler {
 
     /// Renders a text and parses the result as JSON; `None` if the result is not JSON. If values break the JSON around
     /// them, the text is rendered again with escaped values.
-    pub(super) fn json_of(&self, text: &str) -> Result<Option<Value>, String> {
+    pub(crate) fn json_of(&self, text: &str) -> Result<Option<Value>, String> {
         if let Ok(written) = serde_json::from_str::<Value>(text) {
             return self.json(&written).map(Some);
         }
@@ -151,7 +153,7 @@ impl Filler {
 }
 
 /// The template variables of a signed request, each with the variable of its [`EnvMark`].
-pub(super) const SIGNED: [(&str, &str); 2] =
+pub(crate) const SIGNED: [(&str, &str); 2] =
     [("signature", SIGNATURE), ("signatureTimestamp", SIGNATURE_TIMESTAMP)];
 
 /// A random number that makes marks unpredictable. A value could contain a guessable mark. The secret would then be
@@ -169,7 +171,7 @@ fn mark(variable: &str) -> EnvMark {
 }
 
 /// Appends a query to an address. Marks of environment variables stay unencoded.
-pub(super) fn with_query(url: &str, query: &[(String, String)], marks: &[EnvMark]) -> String {
+pub(crate) fn with_query(url: &str, query: &[(String, String)], marks: &[EnvMark]) -> String {
     let mut whole = url.to_owned();
     for (name, value) in query {
         whole.push(if whole.contains('?') { '&' } else { '?' });

@@ -4,7 +4,7 @@ use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{FinishReason, Prompt, Reply, Usage, ecma};
 use serde_json::{Map, Value, json};
 
-use crate::dialect::answer::counted;
+use super::answer::counted;
 
 /// The keys of an answer that become part of the reply. An answer with other keys is also stored whole, for scripts.
 const KNOWN: [&str; 9] = [
