@@ -29,6 +29,7 @@ mod bytes;
 mod changes;
 mod comparison;
 mod diff;
+mod document;
 mod evidence;
 mod history;
 mod interval;
@@ -40,6 +41,7 @@ mod panel;
 mod percent;
 mod plain;
 mod repeated;
+mod report_json;
 mod rerun;
 mod score;
 mod verdict;
@@ -49,7 +51,7 @@ use std::fmt;
 pub use amount::{clock, count, duration, usd};
 pub use bisect::{bisect_candidate, bisect_step, bisect_text};
 pub use comparison::comparison_text;
-pub use compliance::{ComplianceDocument, is_sha256};
+pub use document::{ComplianceDocument, is_sha256};
 pub use history::history_text;
 pub use html::{
     HtmlShell, ServeOptions, ServedRun, case_difference, html_shell, html_style, html_without_runs,

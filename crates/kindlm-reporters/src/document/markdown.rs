@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use askama::filters::Escaper;
 
-use super::document::{Block, Cell, Format};
+use super::blocks::{Block, Cell, Format};
 use crate::plain;
 
 /// The Markdown format of the document, and an escaper that makes Markdown show a text literally, on one line.

@@ -4,8 +4,8 @@ use kindlm_types::{
     AnyReport, CheckInfo, Class, ComplianceInfo, ModelInfo, Params, Severity, TestInfo, ecma,
 };
 
+use super::blocks::{Block, Cell, Document};
 use super::digest_text::is_sha256;
-use super::document::{Block, Cell, Document};
 use super::{FILES, Law, RUN, inputs, number, or_not};
 use crate::RenderError;
 use crate::amount::{count, duration, percent};

@@ -2,7 +2,7 @@
 
 use kindlm_types::AnyReport;
 
-use super::document::{Block, Cell, Document};
+use super::blocks::{Block, Cell, Document};
 use super::{Law, is_traced};
 use crate::RenderError;
 

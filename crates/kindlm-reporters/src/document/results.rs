@@ -9,7 +9,7 @@ use kindlm_types::{
     RepeatCounts, Severity, SkippedCase, SuiteTotals, Summary,
 };
 
-use super::document::{Block, Cell as Text, Document};
+use super::blocks::{Block, Cell as Text, Document};
 use super::{Law, number, verdict};
 use crate::RenderError;
 use crate::amount::{count, plural, repeats};

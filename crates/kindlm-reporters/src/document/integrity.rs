@@ -6,10 +6,11 @@ use data_encoding::HEXLOWER;
 use kindlm_types::{AnyReport, Summary};
 use sha2::{Digest as _, Sha256};
 
-use super::document::{Block, Cell, Document};
+use super::blocks::{Block, Cell, Document};
 use super::{BEGIN, CONTENT_ROW, END, JSON_ROW, Law, SUITE_ROW, specification};
 use crate::amount::{cost, count, duration, tokens};
 use crate::plain::one_line;
+use crate::report_json::write_json;
 use crate::{RenderError, Style};
 
 /// The beginning of the command that verifies the document.
@@ -26,7 +27,7 @@ pub(super) fn digests(
     let note = "Articles 11, 17(1)(d) and 18: test records that are kept with the technical documentation.";
     doc.section("Integrity", law.only(note))?;
     let mut json = Hash(Sha256::new());
-    crate::json::write(report, &mut json)?;
+    write_json(report, &mut json)?;
     let json = HEXLOWER.encode(&json.0.finalize());
     let suite = &report.suite;
     let is_elsewhere = doc.format().digest_elsewhere().is_some();

@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use kindlm_types::{AnyReport, CaseResult, Execution};
 use sha2::{Digest as _, Sha256};
 
-use super::document::{Block, Cell, Document};
+use super::blocks::{Block, Cell, Document};
 use crate::RenderError;
 use crate::amount::count;
 
