@@ -2,75 +2,29 @@
 //!
 //! A dependency is circular if file A uses an item of file B, and B uses an item of A, itself or through other files.
 //!
-//! A `pub use` in a `mod.rs`, `lib.rs` or `main.rs` is a facade: using it counts as using the file that defines the
-//! item. A module and its submodules may depend on each other, because the module lists them and defines their common
-//! items. Tests and files in `bin` do not count.
+//! A module and its submodules may depend on each other, because the module lists them and defines their common items.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use petgraph::algo::tarjan_scc;
 use petgraph::graphmap::DiGraphMap;
-use proc_macro2::{TokenStream, TokenTree};
-use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
 
-/// The names of a path, from the root of the crate.
-type ModulePath = Vec<String>;
-
-/// The references of one file to other files.
-#[derive(Default)]
-struct Module {
-    /// The names that the file re-exports, with the paths of the items.
-    facade: BTreeMap<String, ModulePath>,
-    /// The names that the file imports, with the paths of the items.
-    imports: BTreeMap<String, ModulePath>,
-    /// The modules whose names the file imports with `*`.
-    globs: Vec<ModulePath>,
-    /// The paths in the code of the file, as written.
-    used: BTreeSet<ModulePath>,
-}
+use crate::references::{self, ModulePath, Modules};
 
 /// Returns the circular dependencies between the files of a crate.
 ///
 /// Each is a sorted list of files, named by their module paths, such as `b::c`. Fails if a file cannot be read or
 /// parsed.
-pub(crate) fn of_crate(src: &Path, files: &[std::path::PathBuf]) -> Result<Vec<Vec<String>>> {
-    let mut modules: BTreeMap<ModulePath, Module> = BTreeMap::new();
-    for file in files {
-        let inside = file.strip_prefix(src)?.with_extension("");
-        let mut path: ModulePath =
-            inside.iter().map(|it| it.to_string_lossy().into_owned()).collect();
-        let is_facade = matches!(path.last().map(String::as_str), Some("mod" | "lib" | "main"));
-        if is_facade {
-            path.pop();
-        }
-        if path.iter().any(|it| it == "tests" || it == "bin") {
-            continue;
-        }
-        let text = std::fs::read_to_string(file)?;
-        let parsed = syn::parse_file(&text).with_context(|| file.display().to_string())?;
-        let mut module = Module::default();
-        Reader { module: &mut module, path: &path, is_facade }.visit_file(&parsed);
-        let known = modules.entry(path).or_default();
-        known.facade.extend(module.facade);
-        known.imports.extend(module.imports);
-        known.globs.extend(module.globs);
-        known.used.extend(module.used);
-    }
-    Ok(circles(&modules))
+pub(crate) fn of_crate(src: &Path, files: &[PathBuf]) -> Result<Vec<Vec<String>>> {
+    Ok(circles(&references::read(src, files)?))
 }
 
-fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
+fn circles(modules: &Modules) -> Vec<Vec<String>> {
     let names: Vec<&ModulePath> = modules.keys().collect();
     let mut graph = DiGraphMap::<usize, ()>::new();
-    for (from, (path, module)) in modules.iter().enumerate() {
-        let imported = module.imports.values().cloned();
-        let used = module.used.iter().filter_map(|it| absolute(modules, path, it));
-        let items = imported.chain(used).filter_map(|it| defining(modules, &it, 0));
-        let globs = module.globs.iter().filter(|it| modules.contains_key(*it)).cloned();
-        for target in items.chain(globs) {
+    for (from, path) in modules.keys().enumerate() {
+        for target in references::used(modules, path) {
             let is_related = target.starts_with(path) || path.starts_with(&target);
             if let Some(to) = names.iter().position(|it| **it == target).filter(|_| !is_related) {
                 graph.add_edge(from, to, ());
@@ -88,179 +42,6 @@ fn circles(modules: &BTreeMap<ModulePath, Module>) -> Vec<Vec<String>> {
         .collect();
     circles.sort();
     circles
-}
-
-/// Resolves a path in the code of a module, relative to the root of the crate.
-///
-/// Returns `None` if the path leads out of the crate.
-fn absolute(
-    modules: &BTreeMap<ModulePath, Module>,
-    from: &ModulePath,
-    written: &ModulePath,
-) -> Option<ModulePath> {
-    let first = written.first()?;
-    if matches!(first.as_str(), "crate" | "self" | "super") {
-        return rooted(from, written);
-    }
-    let child: ModulePath = from.iter().chain([first]).cloned().collect();
-    let start = match modules.get(from)?.imports.get(first) {
-        Some(import) => import.clone(),
-        None if modules.contains_key(&child) => child,
-        None => return None,
-    };
-    Some(start.into_iter().chain(written.iter().skip(1).cloned()).collect())
-}
-
-/// Resolves a path that begins with `crate`, `self` or `super`, relative to the root of the crate. A path without one
-/// of these words is relative to `from`. Returns `None` for an empty path.
-fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
-    let mut base = match written.first()?.as_str() {
-        "crate" => Vec::new(),
-        _ => from.clone(),
-    };
-    let mut rest = written.iter().peekable();
-    while let Some(word) = rest.next_if(|it| matches!(it.as_str(), "crate" | "self" | "super")) {
-        if word == "super" {
-            base.pop();
-        }
-    }
-    base.extend(rest.cloned());
-    Some(base)
-}
-
-/// Returns the module whose file defines an item, also behind facades.
-///
-/// Returns `None` if the path names a module, not an item.
-fn defining(
-    modules: &BTreeMap<ModulePath, Module>,
-    path: &ModulePath,
-    depth: usize,
-) -> Option<ModulePath> {
-    /// The maximum number of facades that are followed.
-    const DEEPEST: usize = 16;
-    let length = (0..=path.len()).rev().find(|it| modules.contains_key(&path[..*it]))?;
-    let (module, name) = (path[..length].to_vec(), path.get(length)?);
-    match modules.get(&module)?.facade.get(name) {
-        Some(behind) if depth < DEEPEST => defining(modules, behind, depth + 1),
-        _ => Some(module),
-    }
-}
-
-/// A visitor that records the references of one file in a [`Module`].
-struct Reader<'a> {
-    module: &'a mut Module,
-    path: &'a ModulePath,
-    is_facade: bool,
-}
-
-impl Reader<'_> {
-    fn import(&mut self, tree: &UseTree, before: &ModulePath, is_facade: bool) {
-        let join = |name: &syn::Ident| {
-            let mut path = before.clone();
-            path.push(name.to_string());
-            path
-        };
-        match tree {
-            UseTree::Path(it) => self.import(&it.tree, &join(&it.ident), is_facade),
-            UseTree::Group(it) => {
-                it.items.iter().for_each(|it| self.import(it, before, is_facade));
-            }
-            UseTree::Name(it) if it.ident == "self" => {
-                let name = before.last().cloned().unwrap_or_default();
-                self.name(name, before, is_facade);
-            }
-            UseTree::Name(it) => self.name(it.ident.to_string(), &join(&it.ident), is_facade),
-            UseTree::Rename(it) => self.name(it.rename.to_string(), &join(&it.ident), is_facade),
-            UseTree::Glob(_) => self.module.globs.extend(rooted(self.path, before)),
-        }
-    }
-
-    fn name(&mut self, name: String, written: &ModulePath, is_facade: bool) {
-        let first = written.first().map(String::as_str);
-        let path = if matches!(first, Some("crate" | "self" | "super")) {
-            rooted(self.path, written)
-        } else if is_facade {
-            // The path is in a submodule. A path in another crate resolves to no file, which is harmless.
-            Some(self.path.iter().chain(written).cloned().collect())
-        } else {
-            None
-        };
-        if let Some(path) = path {
-            let names = if is_facade { &mut self.module.facade } else { &mut self.module.imports };
-            names.insert(name, path);
-        } else if let [.., _] = written.as_slice() {
-            self.module.used.insert(written.clone());
-        }
-    }
-}
-
-impl Reader<'_> {
-    /// Records the paths in the arguments of a macro: names with `::` between them.
-    fn tokens(&mut self, tokens: TokenStream) {
-        let mut path = ModulePath::new();
-        let mut colons = 0;
-        for token in tokens {
-            match token {
-                TokenTree::Ident(name) if path.is_empty() || colons == 2 => {
-                    path.push(name.to_string());
-                    colons = 0;
-                }
-                TokenTree::Punct(it) if it.as_char() == ':' && !path.is_empty() => colons += 1,
-                other => {
-                    self.macro_path(std::mem::take(&mut path));
-                    colons = 0;
-                    match other {
-                        TokenTree::Ident(name) => path.push(name.to_string()),
-                        TokenTree::Group(it) => self.tokens(it.stream()),
-                        TokenTree::Punct(_) | TokenTree::Literal(_) => {}
-                    }
-                }
-            }
-        }
-        self.macro_path(path);
-    }
-
-    fn macro_path(&mut self, path: ModulePath) {
-        if path.len() > 1 {
-            self.module.used.insert(path);
-        }
-    }
-}
-
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|it| {
-        it.path().is_ident("cfg")
-            && it.parse_args::<syn::Path>().is_ok_and(|it| it.is_ident("test"))
-    })
-}
-
-impl<'ast> Visit<'ast> for Reader<'_> {
-    fn visit_item(&mut self, item: &'ast Item) {
-        if let Item::Mod(it) = item
-            && is_for_tests(&it.attrs)
-        {
-            return;
-        }
-        visit::visit_item(self, item);
-    }
-
-    fn visit_item_use(&mut self, it: &'ast ItemUse) {
-        let is_facade = self.is_facade && !matches!(it.vis, Visibility::Inherited);
-        self.import(&it.tree, &Vec::new(), is_facade);
-    }
-
-    fn visit_macro(&mut self, it: &'ast syn::Macro) {
-        self.tokens(it.tokens.clone());
-        visit::visit_macro(self, it);
-    }
-
-    fn visit_path(&mut self, path: &'ast syn::Path) {
-        let words: ModulePath = path.segments.iter().map(|it| it.ident.to_string()).collect();
-        if words.len() > 1 {
-            self.module.used.insert(words);
-        }
-        visit::visit_path(self, path);
-    }
 }
 
 #[cfg(test)]

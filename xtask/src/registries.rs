@@ -106,9 +106,7 @@ pub(crate) struct Entry {
 pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     let source =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let slice = slice_of(&source).with_context(|| {
-        format!("{} has no `static REGISTRY: &[&Registration] = &[…];`", file.display())
-    })?;
+    let slice = slice(&source, file)?;
     let folder = file.parent().context("a file has a folder")?;
     let mut entries = Vec::new();
     for item in std::fs::read_dir(folder)? {
@@ -145,6 +143,14 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
+/// Returns the modules of the entries that the slice in a file lists. Fails if the file has no registry.
+pub(crate) fn listed(file: &Path) -> Result<Vec<String>> {
+    let source =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let entries = slice(&source, file)?.split('&').filter_map(|it| it.split_once("::REGISTRATION"));
+    Ok(entries.map(|(module, _)| module.to_owned()).collect())
+}
+
 /// Returns the crate whose registry has an entry with this id.
 ///
 /// Fails if no registry has such an entry.
@@ -158,6 +164,13 @@ pub(crate) fn package_of(root: &Path, id: &str) -> Result<&'static str> {
         }
     }
     bail!("no assertion, gate, provider or reporter is called `{id}`")
+}
+
+/// Returns the text between the brackets of the registry's slice. Fails if the source has no such slice.
+fn slice<'s>(source: &'s str, file: &Path) -> Result<&'s str> {
+    slice_of(source).with_context(|| {
+        format!("{} has no `static REGISTRY: &[&Registration] = &[…];`", file.display())
+    })
 }
 
 /// Returns the text between the brackets of the registry's slice; `None` if the source has no such slice.

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::circles;
 use crate::registries::{self, ASSERTIONS, Entry, Kind, Piece};
+use crate::{circles, entry_uses};
 
 /// The crates that a library crate must not depend on, even indirectly.
 ///
@@ -53,6 +53,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for kind in Kind::ALL {
         findings.extend(check_registry(root, kind)?);
+        findings.extend(check_entry_uses(root, kind)?);
     }
     findings.extend(check_assertion_groups(root)?);
     findings.extend(check_module_docs(root)?);
@@ -96,6 +97,12 @@ pub(crate) fn check_registry(root: &Path, kind: Kind) -> Result<Vec<String>> {
         }
     }
     Ok(findings)
+}
+
+/// Checks that no entry of a registry uses another entry.
+fn check_entry_uses(root: &Path, kind: Kind) -> Result<Vec<String>> {
+    let src = root.join("crates").join(kind.package()).join("src");
+    entry_uses::check(root, kind, &src, &sources(&src)?)
 }
 
 /// Checks the folders of the assertions.
