@@ -61,7 +61,7 @@ pub(crate) struct Guard {
     pub(crate) scope: Scope,
 }
 
-/// Makes all routes of `router` need a token with `scope`, and describes this in its OpenAPI description.
+/// Makes all routes of `router` need a token with `scope`, and adds this to the OpenAPI description of the routes.
 ///
 /// The handlers can take the [`Caller`] as an extension.
 pub(crate) fn guarded(app: &App, scope: Scope, router: OpenApiRouter<App>) -> OpenApiRouter<App> {
@@ -119,9 +119,9 @@ pub(crate) async fn caller(
     Ok(caller)
 }
 
-/// Returns the token of a request; an empty text if its `Authorization` is not exactly one `Bearer <token>`.
+/// Returns the token of the header `Authorization: Bearer <token>`; `None` without the header.
 ///
-/// Returns `None` without the header `Authorization`.
+/// Returns an empty text if the header is repeated, or has another form.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.contains_key(AUTHORIZATION).then(|| {
         let value = local::single(headers, AUTHORIZATION).and_then(|it| it.split_once(' '));
@@ -139,7 +139,7 @@ fn refusal(problem: Problem) -> Response {
     response
 }
 
-/// Adds the scope and the refusals (401, 403 and 503) to all operations of a description.
+/// Adds the scope and the error responses (401, 403 and 503) to all operations of a description.
 fn describe(api: &mut OpenApi, scope: Scope) {
     let refusals = [
         ("401", "the request has no valid token".to_owned()),

@@ -138,7 +138,7 @@ pub(crate) struct PassRate {
     pub(crate) rate: f64,
     /// The lower end of the 95% confidence interval of the pass rate (Wilson).
     pub(crate) low: f64,
-    /// The upper end of this interval.
+    /// The upper end of the 95% confidence interval of the pass rate.
     pub(crate) high: f64,
 }
 

@@ -33,13 +33,13 @@ pub struct App {
     pub runs: RunService,
     /// The database.
     pub store: Store,
-    /// Masks personal data in samples before they are stored; `None` stores them as they are.
+    /// Masks personal data in samples before they are stored. With `None`, samples are stored unchanged.
     pub redactor: Option<Arc<Redactor>>,
     /// The origins whose pages may show the panel in a frame.
     pub(crate) embed_origins: Arc<[EmbedOrigin]>,
     /// The settings of alerts.
     pub(crate) alerts: Arc<Alerts>,
-    /// The time after which the sample of a trace is evaluated. Spans that arrive before change the sample.
+    /// The time after which the sample of a trace is evaluated. Spans that arrive earlier change the sample.
     pub(crate) trace_delay: Duration,
     /// The prices of the models in traces.
     pub(crate) trace_prices: Arc<TracePrices>,
@@ -58,8 +58,8 @@ pub struct App {
 }
 
 impl App {
-    /// Creates the services with the default settings. `redactor` masks personal data in samples; `None` stores them as
-    /// they are.
+    /// Creates the services with the default settings. `redactor` masks personal data in samples; with `None`, samples
+    /// are stored unchanged.
     pub fn new(
         records: RecordService,
         runs: RunService,

@@ -1,4 +1,4 @@
-//! Makes a test case of a sample: [`case`].
+//! Makes a test case from a sample: [`case`].
 
 use axum::http::StatusCode;
 use kindlm_run::evaluate::service::expect_of;
@@ -15,7 +15,7 @@ use crate::store::sets::SetVersion;
 /// The keys of a sample that are copied into the transcript without a change.
 const OF_TRANSCRIPT: [&str; 5] = ["usage", "latency_ms", "cost_usd", "finish_reason", "tools"];
 
-/// The keys of a sample that a test case has in another form, or that only identify the sample.
+/// The keys of a sample that are converted for a test case, and the keys that only identify the sample.
 const CONVERTED: [&str; 9] = [
     "id",
     "agent",
@@ -28,7 +28,7 @@ const CONVERTED: [&str; 9] = [
     "vars",
 ];
 
-/// The form of a test case.
+/// The settings for a test case that is made from a sample.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CaseForm {
@@ -54,8 +54,11 @@ pub(crate) fn case_name(sample: &str) -> String {
 ///
 /// # Errors
 ///
-/// Fails if the sample or the set does not exist, if the sample cannot become a test of this form (status 422), or if
-/// the database fails.
+/// Fails if:
+///
+/// - the sample or the set does not exist
+/// - the sample lacks data that the test needs, or has data that the test cannot have (status 422)
+/// - the database fails
 pub(crate) async fn case(app: &App, id: &str, form: &CaseForm) -> Result<String, Problem> {
     let Some(sample) = app.store.sample(id).await? else {
         let detail = format!("there is no sample with the id \"{id}\"");
@@ -82,7 +85,7 @@ fn refused(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "no-case", detail)
 }
 
-/// Returns a test, and the keys of the sample that the test leaves out.
+/// Returns a test, and the keys of the sample that the test leaves out. Fails as [`case`] describes.
 fn test<'s>(
     sample: &'s Sample,
     set: &SetVersion,
@@ -124,7 +127,8 @@ fn test<'s>(
 
 /// Returns the recorded conversation of a sample.
 ///
-/// Fails if the sample has `events`, which a transcript cannot have. Without them, a check could pass by mistake.
+/// Fails if the sample has `events`: a transcript cannot have events, and without them, a check could pass by mistake.
+/// Fails too if the messages are incomplete (see [`messages`]).
 fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
     if body.get("events").is_some_and(|it| !it.is_null()) {
         return Err(refused(
@@ -143,8 +147,8 @@ fn transcript(body: &Map<String, Value>) -> Result<Value, Problem> {
             transcript.insert(key.to_owned(), value.clone());
         }
     }
-    // Without `complete_for`, a record is complete only for the keys that it has, but a transcript is complete for all
-    // messages and actions. So name the channels of the keys.
+    // Without `complete_for`, a record is complete only for the keys that it has. But a transcript is complete for all
+    // messages and actions. So `complete_for` of the transcript lists the channels of the record's keys.
     let is_given = |key: &str| body.get(key).is_some_and(|it| !it.is_null());
     let channels = [("agent_output", "messages"), ("tool_calls", "actions"), ("usage", "usage")];
     let complete = match body.get("complete_for").filter(|it| !it.is_null()) {

@@ -1,4 +1,4 @@
-//! The open connections. If all places are taken, the connection that waits longest for its client is closed.
+//! Limits the number of open connections. At the limit, the connection that waits longest for its client is closed.
 
 use std::io;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ const UNUSED: Duration = Duration::from_mins(2);
 /// The time after which a waiting connection may be closed to make room for a new connection.
 const CLOSABLE: Duration = Duration::from_secs(1);
 
-/// The pause between two searches for a connection to close.
+/// The pause between two searches for a connection that can be closed.
 const SEARCH: Duration = Duration::from_millis(100);
 
 /// The places for open connections.
@@ -78,7 +78,7 @@ impl Connection {
         self.activity.clone()
     }
 
-    /// Waits until the connection must be closed: after [`UNUSED`], or when a new connection needs its place.
+    /// Waits until the connection must be closed: after a wait of [`UNUSED`], or when a new connection needs the place.
     pub(crate) async fn must_close(&self) {
         let unused = async {
             loop {

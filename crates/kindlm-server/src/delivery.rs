@@ -131,8 +131,9 @@ async fn deliver_to(app: App, transport: Arc<HttpTransport>, destination: Destin
     }
 }
 
-/// Waits for an attempt to send a message, and returns true if a message was due. A message that was not delivered
-/// counts too: it has its own pause. An error or a panic is reported to the operator, and does not end the sender.
+/// Waits for an attempt to send a message, and returns true if a message was due, even if the delivery failed.
+///
+/// An error or a panic is reported to the operator, and does not end the sender.
 async fn has_sent(
     attempt: impl Future<Output = Result<bool, StoreError>>,
     destination: &str,
@@ -144,7 +145,7 @@ async fn has_sent(
             Problem::from(err).report_cause(world);
             false
         }
-        // Rust has written the text of the panic to the standard error.
+        // The panic hook has written the text of the panic to the standard error.
         Err(_) => {
             world.notify(&format!(
                 "warning: {destination}: the server has a bug: it panicked when it sent an alert; it tries again later"
@@ -191,7 +192,7 @@ async fn deliver_next(
     Ok(true)
 }
 
-/// Sends a message once. No redirect is followed, and the body of the response is not read.
+/// Sends a message once. Redirects are not followed, and the body of the response is not read.
 async fn send(transport: &HttpTransport, url: &Url, body: Vec<u8>) -> Result<(), String> {
     let headers = [("content-type".to_owned(), "application/json".to_owned())];
     match transport.fetch_status(("POST", url.as_str()), &headers, body, PATIENCE).await? {

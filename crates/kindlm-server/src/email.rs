@@ -75,8 +75,12 @@ impl Email {
     ///
     /// # Errors
     ///
-    /// Fails if an address or the URL is invalid, or if TLS cannot be used. Fails too if the URL has a password, or
-    /// names a user and `password` is `None`.
+    /// Fails if:
+    ///
+    /// - an address or the URL is invalid
+    /// - the URL has a password
+    /// - the URL names a user, and `password` is `None`
+    /// - TLS cannot be used
     pub fn new(
         to: &str,
         from: &str,
@@ -321,7 +325,7 @@ mod tests {
             assert!(names.iter().all(|it| known.contains(it)), "{head}");
             assert!(head.split("\r\n").all(|it| !it.contains(['\r', '\n'])), "{head}");
         }
-        // A subject that reaches this function with line breaks has none in the header.
+        // The message replaces line breaks in its subject.
         let message = email.message("id", "a\rBcc: eve@evil.test").unwrap();
         let bytes = String::from_utf8(message.formatted()).unwrap();
         let (head, _) = bytes.split_once("\r\n\r\n").unwrap();
@@ -330,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn silent_mail_server_is_an_error() {
-        // The system accepts connections to the listener, and nothing is written to them.
+        // The system accepts connections to the listener, but no program answers.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("smtp://{}", listener.local_addr().unwrap());
         let email = email("ann@example.com", "k@example.com", &url, None).unwrap();

@@ -19,8 +19,8 @@ impl WeightedRate {
         Self { half_life, passed: 0.0, decided: 0.0, last: i64::MIN }
     }
 
-    /// Adds the results of a period, and returns the rate with them. `start` is in milliseconds since 1970, and not
-    /// earlier than that of the last period.
+    /// Adds the results of a period, and returns the new rate. `start` is the start of the period, in milliseconds
+    /// since 1970. Periods must be added in the order of their starts.
     ///
     /// Returns `None` while no result was decided.
     #[expect(clippy::cast_precision_loss, reason = "durations are far below 2^52")]
@@ -34,7 +34,7 @@ impl WeightedRate {
     }
 }
 
-/// Returns the half-life of the rates of periods with this width; both in milliseconds.
+/// Returns the half-life for periods of this width. Both values are in milliseconds.
 pub(crate) fn half_life(period: i64) -> f64 {
     const HOUR: i64 = 60 * 60 * 1000;
     let hours = match period {

@@ -52,7 +52,7 @@ struct Args {
     /// The number of samples that are evaluated in the background at once
     #[arg(long, default_value_t = WORKERS, value_parser = workers)]
     workers: usize,
-    /// The time after which the sample of a trace is evaluated; spans that arrive before change the sample
+    /// The time after which the sample of a trace is evaluated; spans that arrive earlier change the sample
     #[arg(long, value_name = "SECONDS", default_value_t = TRACE_DELAY.as_secs(), value_parser = clap::value_parser!(u64).range(0..=3600))]
     trace_delay: u64,
     /// Mask personal data in samples before they are stored
@@ -217,7 +217,7 @@ fn destinations(args: &Args) -> Result<Vec<Destination>, String> {
     Ok([webhooks, slack, emails?].concat())
 }
 
-/// The service for records, and the parts of the config that other services need.
+/// The service for records, and the parts of the config that other services use.
 struct Opened {
     records: RecordService,
     judge: Option<JudgeWatches>,

@@ -24,7 +24,7 @@ use crate::wake::Wake;
 /// The pause between two looks into the queue, and after an error of the database.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The number of heartbeats in the time after which a process without one counts as killed.
+/// The number of heartbeats in the time of [`App::with_lease`]. A process that misses all of them counts as killed.
 const HEARTBEATS: u8 = 5;
 
 /// The highest number of attempts to evaluate a sample.
@@ -36,17 +36,16 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The pause between two deletions of old data.
 const DELETION: Duration = Duration::from_mins(1);
 
-/// One of this number of deletions also deletes old runs. The others do not, because each stored run must be read for
-/// its age.
+/// Only one of this number of deletions also deletes old runs, because each run must be read to find its age.
 const RUN_DELETION: u32 = 60;
 
-/// The unit of the age of old runs.
+/// One day, the unit of `keep_days`.
 const DAY: Duration = Duration::from_hours(24);
 
 /// Evaluates samples, and deletes old data, until the future is dropped.
 ///
-/// Evaluations in work go on until the runtime ends. Then, their samples return to the queue after the time of
-/// [`App::with_lease`].
+/// When the future is dropped, running evaluations continue until the runtime ends. The samples of unfinished
+/// evaluations return to the queue after the time of [`App::with_lease`].
 pub async fn monitor(app: App) {
     tokio::join!(delete_old(app.clone()), evaluate(app));
 }
@@ -98,10 +97,10 @@ async fn evaluate(app: App) {
     }
 }
 
-/// Runs a worker of apalis until it fails: at the first heartbeat, fetch or end of a job that the database refuses.
+/// Runs a worker of apalis until the database fails at a heartbeat, a fetch, or the end of a job.
 ///
-/// The worker fetches one job at a time (`batch_size`), because it sends no heartbeat while fetched jobs wait in its
-/// memory. It does not mark jobs as running (`lock_tasks`), because a fetched job has its worker already.
+/// The worker fetches one job at a time (`batch_size`), because it sends no heartbeat while fetched jobs wait in
+/// memory. The worker does not mark jobs as running (`lock_tasks`), because a fetched job names its worker already.
 async fn work(app: &App) -> Result<(), StoreError> {
     let (heartbeat, missed) = (app.lease / u32::from(HEARTBEATS), usize::from(HEARTBEATS));
     let worker = WorkerBuilder::new(worker_name()?);
@@ -147,9 +146,9 @@ enum End {
 async fn handle(sample: String, attempt: Attempt, app: Data<App>) -> Result<(), BoxDynError> {
     let app = App::clone(&app);
     let attempt = attempt.current();
-    // A failed worker drops its jobs. The evaluation goes on in its own task, because its judges cost money, and a
-    // sample is decided once even if another worker evaluates it too. A panic ends only the task; in the worker, it
-    // would leave the job unfinished.
+    // A failed worker drops its jobs. The evaluation has its own task, so it continues, and the cost of its judges is
+    // not wasted. If another worker evaluates the sample too, only the first result is stored. A panic ends only the
+    // task; in the worker, a panic would leave the job unfinished.
     let task = tokio::spawn({
         let (app, sample) = (app.clone(), sample.clone());
         async move { attempt_sample(&app, &sample, attempt).await }
@@ -207,7 +206,7 @@ async fn attempt_sample(app: &App, id: &str, attempt: usize) -> Result<End, Stor
     record.insert("set".to_owned(), Value::from(agent.set));
     match records::evaluate(app, serde_json::to_vec(&record)?).await {
         Ok(evaluated) => {
-            // The cost is stored first, so that the next evaluation sees it. If that fails, the results are stored anyway.
+            // Store the cost first, so that the next evaluation sees it. If this fails, store the results anyway.
             let counted = app.store.add_cost(&reservation, evaluated.cost).await;
             let end = finish(app, &sample, &evaluated, attempt).await?;
             counted?;

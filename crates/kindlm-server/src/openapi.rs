@@ -57,7 +57,7 @@ pub(crate) fn document(routes: &utoipa::openapi::OpenApi) -> Value {
 /// The path whose request may have no body.
 const OPTIONAL_BODY: &str = "/v1/samples/{id}/case";
 
-/// Adds the schemas that no type has, and states which bodies are required.
+/// Adds the schemas that are not derived from a type, and states which bodies are required.
 fn describe_bodies(document: &mut Value) {
     let record = document["components"]["schemas"]["Record"]["properties"].clone();
     let known = &mut document["components"]["schemas"];
@@ -124,7 +124,7 @@ fn tags() -> Value {
     })
 }
 
-/// Returns the schema of the content of a set: the keys of a record that have its checks.
+/// Returns the schema of the content of a set: the keys of a record that define checks.
 fn set_content(record: &Value) -> Value {
     let mut properties = Map::new();
     for key in SET_KEYS {

@@ -65,12 +65,12 @@ impl Problem {
         Self { kind, title, status: status.as_u16(), detail, cause: None }
     }
 
-    /// Sends the cause, which the client does not see, to the operator of the server, with the time.
+    /// Sends the cause and the time to the operator of the server. The client does not see the cause.
     pub(crate) fn report_cause(&self, world: &World) {
         self.report_cause_of(world, None);
     }
 
-    /// Reports the cause of the error of a request, with the id that its response has.
+    /// Reports the cause to the operator. `request` is the id of the request; `None` if the request has no id.
     fn report_cause_of(&self, world: &World, request: Option<&str>) {
         if let Some(cause) = &self.cause {
             let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
@@ -79,7 +79,7 @@ impl Problem {
         }
     }
 
-    /// Makes a response. Its extensions have the error, so that [`everywhere`] reports the cause.
+    /// Makes a response, and adds the error to its extensions, so that [`everywhere`] reports the cause.
     pub(crate) fn response_with(self, response: impl IntoResponse) -> Response {
         let mut response = response.into_response();
         response.extensions_mut().insert(self);
@@ -142,14 +142,14 @@ pub(crate) fn of_panic(_panic: Box<dyn Any + Send + 'static>) -> Response {
 
 /// Middleware for all requests: refuses URLs with NUL characters, and reports the causes of errors to the operator.
 ///
-/// Converts the error of a library (an unknown path, a wrong method, a body that is too large) into a problem.
+/// Converts the error responses of libraries into problems: an unknown path, a wrong method, or a too large body.
 pub(crate) async fn everywhere(
     State(world): State<World>,
     request: Request<Body>,
     next: Next,
 ) -> Response {
     let path = request.uri().path().to_owned();
-    // PostgreSQL cannot store NUL characters, and would report an error of the database.
+    // PostgreSQL cannot store NUL characters, so the request would fail with an error of the database.
     let has_nul = request.uri().path_and_query().is_some_and(|it| it.as_str().contains("%00"));
     if has_nul {
         let detail = "the URL has a NUL character (`%00`); remove it";

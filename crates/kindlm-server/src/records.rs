@@ -1,4 +1,4 @@
-//! Evaluates records whose checks may be those of a stored assertion set: `"set": "name"` or `"set": "name@3"`.
+//! Evaluates records. A record has its own checks, or names a stored assertion set: `"set": "name"` or `"name@3"`.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ impl Unevaluated {
 /// The kind of the error of a record that needs a judge, if the server has none.
 const NO_JUDGE: &str = "no-judge";
 
-/// The id of a record, and the keys that decide about its checks.
+/// The id of a record, and the keys that define its checks.
 #[derive(Deserialize)]
 struct Rules<'a> {
     #[serde(borrow)]
@@ -107,7 +107,7 @@ fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawVal
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// The JSON of an absent value. A record may have a key with it, as if the key were absent.
+/// The JSON `null`. A key with this value counts as absent.
 const NULL: &str = "null";
 
 /// A record with the checks of its set.
@@ -123,9 +123,12 @@ struct Prepared {
 ///
 /// # Errors
 ///
-/// Fails if the record is invalid, names an unknown set, or has a check that is not permitted. Fails too if a check
-/// needs a judge model and the config has none, if the time limit is exceeded, or if the database or the evaluation
-/// fails.
+/// Fails if:
+///
+/// - the record is invalid, names an unknown set, or has a check that is not permitted
+/// - a check needs a judge model, and the config has none
+/// - the time limit is exceeded
+/// - the database or the evaluation fails
 pub(crate) async fn evaluate(app: &App, json: Vec<u8>) -> Result<Evaluated, Unevaluated> {
     evaluate_watched(app, json, None).await
 }
@@ -191,8 +194,9 @@ async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
     app.records.compile(json).await.map_err(|err| refused(err, None).problem)
 }
 
-/// Stores a set. If its content differs from that of the newest version, or if it is new, this makes a new version, and
-/// returns true.
+/// Stores a set, and returns its newest version, and true if this version is new.
+///
+/// A new version is stored if there is no such set, or if the content has changed.
 ///
 /// # Errors
 ///
@@ -225,7 +229,7 @@ pub(crate) async fn put_set(
 
 /// Reads the id of a record, and adds the checks of the named set to a record that names one.
 ///
-/// Fails if the set cannot be found (see [`find`]), or if the record also has its own checks.
+/// Fails if the set cannot be found (see [`find`]), or if the record has `set` and its own checks.
 async fn with_set(app: &App, json: Vec<u8>) -> Result<Prepared, Unevaluated> {
     // A record that cannot be parsed stays unchanged. The evaluation reports its error.
     let Ok(Rules { set: named, id, assertions, expect, threshold }) =

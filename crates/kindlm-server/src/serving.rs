@@ -50,7 +50,7 @@ pub async fn listen(address: SocketAddr, has_tokens: bool) -> Result<TcpListener
     TcpListener::bind(address).await.map_err(|err| ListenError::Io(address, err))
 }
 
-/// Serves the routes until `stop` is ready. Then it ends the open connections, also those with unfinished requests.
+/// Serves the routes until `stop` is ready. Then all open connections end, even those with unfinished requests.
 pub async fn serve(listener: &TcpListener, router: Router, stop: impl Future<Output = ()>) {
     let places = Connections::new(MAX_CONNECTIONS);
     let mut connections = JoinSet::new();
@@ -74,7 +74,7 @@ pub async fn serve(listener: &TcpListener, router: Router, stop: impl Future<Out
     }
 }
 
-/// Serves the requests of a connection until its client closes it, or it must be closed.
+/// Serves the requests of a connection until the client or the server closes the connection.
 async fn serve_connection(stream: TcpStream, connection: Connection, router: Router) {
     let activity = connection.activity();
     let stream = WatchedStream { stream, activity: activity.clone() };

@@ -1,4 +1,4 @@
-//! Makes samples of the traces of agents: [`parts`] divides a request by trace, and [`reader`] reads a trace.
+//! Makes samples from the traces of agents: [`parts`] divides a request by trace, and [`reader`] reads a trace.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -96,8 +96,8 @@ fn too_large() -> String {
     format!("the traces of the request have more than {} MiB", LARGEST >> 20)
 }
 
-/// Returns the text of a trace. Fails if it cannot be decoded: protobuf permits values that are nested more deeply than
-/// JSON.
+/// Returns the text of a trace. Fails if the text cannot be decoded: values from protobuf may be nested too deeply for
+/// the JSON parser.
 fn checked(id: &str, text: String) -> Result<String, String> {
     decode_json(text.as_bytes()).map_err(|err| format!("trace {id}: {err}"))?;
     Ok(text)
@@ -140,7 +140,7 @@ fn read_parts(parts: &TraceParts, prices: &TracePrices) -> TraceReading {
     sample(spans, prices, lost)
 }
 
-/// Makes a sample of a trace. `lost` is the reason why spans are missing.
+/// Makes a sample from a trace. `lost` is the reason why spans are missing; `None` if none is missing.
 fn sample(spans: &[OtlpSpan], prices: &TracePrices, lost: Option<&str>) -> TraceReading {
     let id = spans.first().map(|it| it.trace_id.clone()).unwrap_or_default();
     match record_of_trace(spans, prices, lost) {
@@ -150,7 +150,7 @@ fn sample(spans: &[OtlpSpan], prices: &TracePrices, lost: Option<&str>) -> Trace
     }
 }
 
-/// Fails if the trace does not name its agent, or if a name in it is too long.
+/// Makes a sample from the record of a trace. Fails if the trace does not name its agent, or has too long a name.
 fn sample_of_record(id: String, found: TraceRecord) -> Result<NewSample, String> {
     let TraceRecord { record, agent, version, subject, error } = found;
     let agent = agent.filter(|it| is_short(it)).ok_or_else(|| {

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// The time between a notification and the second look into the queue. A look that went on at the notification has
-/// ended by then.
+/// The time between a notification and the second look into the queue. By then, a look that was already running at the
+/// notification has ended.
 const SECOND_LOOK: Duration = Duration::from_millis(100);
 
 /// Wakes a worker when this process has stored samples, and in regular intervals.
@@ -22,8 +22,10 @@ pub(crate) struct Wake {
 }
 
 impl Wake {
-    /// Creates the times of one worker. `stored` is notified when this process has stored samples. `pause` is the
-    /// interval, which finds jobs whose time has come, and those that other processes have stored or left.
+    /// Creates the times of one worker. `stored` is notified when this process has stored samples.
+    ///
+    /// `pause` is the time between two regular looks. They find jobs whose time has come, and jobs that other processes
+    /// have stored or left.
     pub(crate) fn new(stored: Arc<Notify>, pause: Duration) -> Self {
         let notified = Box::pin(Arc::clone(&stored).notified_owned());
         let mut interval = interval(pause);
@@ -44,9 +46,9 @@ impl PollStrategy for Wake {
             self.notified = Box::pin(Arc::clone(&self.stored).notified_owned());
         }
         if is_notified {
-            // A look into the queue that goes on at this moment may miss the new jobs, so a second look follows.
+            // A look that is already running may miss the new jobs, so a second look follows.
             self.interval.reset_after(SECOND_LOOK);
-            // This only sets the waker of the new time.
+            // This call only registers the waker for the new time.
             let _ = self.interval.poll_tick(context);
         }
         if is_due || is_notified { Poll::Ready(Some(())) } else { Poll::Pending }

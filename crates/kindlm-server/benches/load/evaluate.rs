@@ -1,4 +1,4 @@
-//! `POST /v1/evaluate`, beside the same call of the library.
+//! Measures `POST /v1/evaluate`, and the same evaluations by the library without HTTP.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,22 +13,21 @@ use crate::client::request;
 use crate::server::{Server, cpu, memory};
 use crate::{Settings, quantile, record, shown};
 
-/// The first argument that makes the bench measure the library: `--library <callers> <requests>`.
+/// With this first argument, the bench measures the library: `--library <callers> <requests>`.
 ///
-/// The library runs in a process of its own, so that the memory and processor time of the process are those of the
-/// library.
+/// The library runs in a separate process, because memory and processor time are measured per process.
 pub(crate) const LIBRARY: &str = "--library";
 
-/// The numbers of connections, and of callers of the library.
+/// The numbers of parallel callers: connections to the server, and then tasks that call the library.
 const CONNECTIONS: [usize; 3] = [1, 32, 256];
 
 /// The number of requests of each connection before the measurement.
 const WARM_UP: usize = 4;
 
-/// The number of records that the library evaluates at once: the default of `--concurrency`.
+/// The number of records that the library evaluates at once: the server's default of `--concurrency`.
 const AT_ONCE: usize = 16;
 
-/// The time limit for the requests of a row.
+/// The time limit for the measurement of one table row.
 const LONGEST: Duration = Duration::from_mins(1);
 
 pub(crate) fn run(settings: &Settings, folder: &Path) {
@@ -105,7 +104,7 @@ fn http(settings: &Settings, folder: &Path, connections: usize) {
     row("`POST /v1/evaluate`", connections, times, spent, server.memory());
 }
 
-/// Measures the library with this number of callers: the evaluation, and its JSON.
+/// Measures the library with this number of parallel callers: the evaluations, and the encoding of the results as JSON.
 #[tokio::main]
 pub(crate) async fn library(callers: usize, requests: usize) {
     let world = World::new(std::env::current_dir().unwrap(), Arc::new(|_| None));

@@ -1,4 +1,4 @@
-//! Samples that are stored, with SIGKILL in the middle.
+//! Measures how fast the server stores samples. Halfway, SIGKILL ends the server, and a new one starts.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const CLIENTS: usize = 4;
 /// The time limit for the server to answer again.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The agent, which has no set: its samples are stored only.
+/// The agent of the samples. It has no assertion set, so the server does not evaluate the samples.
 const AGENT: &str = "ingest";
 
 pub(crate) fn run(settings: &Settings, folder: &Path) {
@@ -58,7 +58,7 @@ pub(crate) fn run(settings: &Settings, folder: &Path) {
         without = killed.elapsed();
     });
     let wall = begin.elapsed().as_secs_f64();
-    // The total of all samples of the agent: none is lost.
+    // `total` counts all samples of the agent, so it shows that no sample is lost.
     let page: Value = serde_json::from_str(
         &server.send(&format!("GET /v1/samples?limit=1&agent={AGENT}"), &Value::Null),
     )
@@ -74,7 +74,7 @@ pub(crate) fn run(settings: &Settings, folder: &Path) {
     );
 }
 
-/// Sends a batch until it is acknowledged as new. Returns the number of repetitions.
+/// Sends a batch until the server responds. Returns the number of repetitions.
 fn store(address: &str, connection: &mut Option<Connection>, batch: usize, size: usize) -> usize {
     let key = format!("idempotency-key: {AGENT}-{batch}");
     let head = ["content-type: application/x-ndjson", &key];

@@ -1,9 +1,9 @@
 //! Measures a server under load, and after it is killed.
 //!
 //! `cargo bench --profile dist -p kindlm-server --bench load -- [part…] [setting=value…]` starts the real
-//! `kindlm-server` on 127.0.0.1, and prints one table for each part; without a part, for all of them:
+//! `kindlm-server` on 127.0.0.1, and prints one table for each part. Without a part, it prints all tables. The parts:
 //!
-//! - `evaluate`: `POST /v1/evaluate` with checks by rules, beside the same call of the library;
+//! - `evaluate`: `POST /v1/evaluate` with rule checks, and the same evaluations by the library without HTTP;
 //! - `start`: the time from the start of the process to its first response;
 //! - `ingest`: samples that are stored, with SIGKILL after half of them;
 //! - `queue`: samples that are stored and evaluated in the background;
@@ -11,13 +11,13 @@
 //!
 //! | setting | meaning | default |
 //! |---|---|--:|
-//! | `requests` | requests of each row of `evaluate`, at most a minute | 20,000 |
+//! | `requests` | maximum requests of each row of `evaluate`; a row takes at most a minute | 20,000 |
 //! | `starts` | starts of each row of `start` | 20 |
 //! | `samples` | samples of `ingest` | 100,000 |
 //! | `evaluated` | samples of each row of `queue` | 10,000 |
 //! | `minutes` | duration of `soak` | 10 |
 //! | `database` | `postgres://…`, an empty database, for `ingest`, `queue` and `soak` | SQLite |
-//! | `servers` | most servers of `queue`; PostgreSQL only | 1 |
+//! | `servers` | maximum number of servers of `queue`; PostgreSQL only | 1 |
 //!
 //! The clients run on the same machine, so they take a part of its processors.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
@@ -82,7 +82,7 @@ impl Settings {
         }
     }
 
-    /// Returns the database of a part, and its name in tables. A SQLite file is in this folder.
+    /// Returns the URL of the database, and the name of its kind for the tables. A SQLite file is in `folder`.
     fn database(&self, folder: &Path) -> (String, &'static str) {
         let sqlite = || format!("sqlite://{}", folder.join("load.db").display());
         self.database.clone().map_or_else(|| (sqlite(), "SQLite"), |it| (it, "PostgreSQL"))

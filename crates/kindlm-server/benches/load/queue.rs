@@ -43,7 +43,7 @@ fn row(settings: &Settings, folder: &Path, (database, name): (&str, &str), count
         let reply = connections[number % count].send(&request).unwrap();
         assert_eq!(reply.status, 200, "{}", reply.body);
     }
-    // A sample takes at most a second, also on a slow disk.
+    // The time limit is a minute, and a second for each sample, so that a slow disk suffices.
     let end = begin + Duration::from_mins(1) + Duration::from_secs(samples as u64);
     while servers[0].pending() > 0 {
         assert!(Instant::now() < end, "{} samples are pending", servers[0].pending());
@@ -54,7 +54,7 @@ fn row(settings: &Settings, folder: &Path, (database, name): (&str, &str), count
         servers.iter().zip(before).map(|(it, before)| it.cpu().saturating_sub(before)).sum();
     let body = servers[0].send(&format!("GET /v1/metrics/assertions?agent={agent}"), &Value::Null);
     let rates: Value = serde_json::from_str(&body).unwrap();
-    // Each result of each sample is counted once. At midnight, a new period begins.
+    // Each result of each sample must be counted once. A check has one item for each day, so the counts are added.
     let items = rates["items"].as_array().unwrap();
     let checks: BTreeSet<&str> = items.iter().filter_map(|it| it["assertion"].as_str()).collect();
     let passed: u64 = items.iter().filter_map(|it| it["passed"].as_u64()).sum();

@@ -56,7 +56,7 @@ impl Server {
         Connection::open(&self.address).unwrap()
     }
 
-    /// Sends a request on a connection of its own, which must succeed. Returns the body of the response.
+    /// Sends a request on a new connection, and returns the body of the response. The request must succeed.
     pub(crate) fn send(&self, first: &str, body: &Value) -> String {
         let request =
             request(first, &["content-type: application/json"], body.to_string().as_bytes());

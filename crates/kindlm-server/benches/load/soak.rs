@@ -11,13 +11,13 @@ use crate::{Settings, lines, record};
 /// The number of connections. Each evaluates records, one after the other.
 const CONNECTIONS: usize = 8;
 
-/// The number of samples in a request, which is sent every [`PAUSE`]: 100 samples a second.
+/// The number of samples in a request. A request is sent every [`PAUSE`]: 100 samples a second.
 const BATCH: usize = 20;
 
 /// The pause between two requests with samples.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The number of rows.
+/// The number of intervals. The table has a row at the start, and at the end of each interval.
 const ROWS: u32 = 20;
 
 pub(crate) fn run(settings: &Settings, folder: &Path) {

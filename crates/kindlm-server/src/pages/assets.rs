@@ -1,4 +1,4 @@
-//! `/static/…`: the style sheet, the scripts and the icon. They need no token.
+//! `/static/…`: the style sheet, the scripts and the icon. Visitors need no token for these files.
 
 use axum::Router;
 use axum::extract::Path;

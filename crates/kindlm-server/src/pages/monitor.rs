@@ -58,7 +58,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
     guarded(app, Scope::Read, router)
 }
 
-/// A window: its name in the URL, its words, the number of its periods and their width.
+/// The windows: the name in the URL, the description, the number of periods, and the width of a period.
 const WINDOWS: [(&str, &str, i64, Period); 3] = [
     ("day", "the last 24 hours, by hour", 24, Period::Hour),
     ("month", "the last 30 days, by day", 30, Period::Day),
@@ -149,7 +149,7 @@ fn correlation_in_words(rates: &FeedbackRates) -> String {
     }
 }
 
-/// The sample of a test case, and the form of the test. Empty texts are absent.
+/// The query of a test case: the sample, and optionally a prompt with its variable. An empty text counts as absent.
 #[derive(Deserialize)]
 struct CaseQuery {
     id: String,
@@ -159,7 +159,7 @@ struct CaseQuery {
     variable: String,
 }
 
-/// The page with a test case of a sample.
+/// The page that shows a sample as a test case.
 #[derive(Template)]
 #[template(path = "case.html")]
 struct CasePage {
@@ -191,7 +191,7 @@ struct Chart {
     tone: &'static str,
     rate: f64,
     points: Vec<Point>,
-    /// The points of the lines. A period without a rate ends a line, and the next rate begins another line.
+    /// The points of the lines, as `x,y` pairs. A period without a rate ends a line, and the next rate begins another.
     curves: Vec<String>,
     /// The points of the line of the exponentially weighted rate, as `x,y` pairs.
     weighted: String,
@@ -487,7 +487,7 @@ mod tests {
             (key("shop", "v1", "s@1", 10), counts(3, 1, 0)),
             (key("shop", "v2", "s@1", 10), counts(1, 3, 0)),
             (key("shop", "v1", "s@2", 20), counts(4, 0, 0)),
-            // A period whose results could not be decided has no rate.
+            // A period with only errored results has no rate.
             (key("shop", "v1", "s@2", 30), counts(0, 0, 2)),
             (key("shop", "v1", "s@2", 50), counts(4, 0, 0)),
             (key("desk", "v1", "s@2", 50), counts(1, 3, 0)),
@@ -512,7 +512,7 @@ mod tests {
         let marks: Vec<(&str, &str)> =
             shop.releases.iter().map(|it| (it.version.as_str(), it.x.as_str())).collect();
         assert_eq!(marks, [("v2", "140.2"), ("v1", "110.8")]);
-        // Periods without a rate have the weighted rate of the period before.
+        // A period without a rate has the weighted rate of the previous period.
         let weighted: Vec<&str> = shop.points.iter().map(|it| it.weighted.as_str()).collect();
         assert_eq!(weighted, ["50 %", "67 %", "67 %", "75 %"]);
         let first = &charts(rates, "v2", &[], &window)[0].points;

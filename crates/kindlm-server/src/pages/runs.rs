@@ -86,7 +86,7 @@ impl Row {
     }
 }
 
-/// Returns the text about the version that follows the name of a suite.
+/// Returns the text with the version of a suite, which follows the name of the suite; empty without a version.
 fn version_text(version: Option<i64>) -> String {
     version.map(|it| format!(", version {it}")).unwrap_or_default()
 }
@@ -140,7 +140,7 @@ async fn start(
         Ok(run) => Ok(Redirect::to(&format!("/runs/{}", run.id)).into_response()),
         Err(why) => {
             let problem = Problem::from(why);
-            // The page with the list of runs needs the scope `read`, and the form needs `evaluate`.
+            // The form needs only the scope `evaluate`, but the list of runs needs `read`.
             if caller.require(Scope::Read).is_err() {
                 return Err(problem.into());
             }

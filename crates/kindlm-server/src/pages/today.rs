@@ -33,7 +33,7 @@ pub(super) struct AgentToday {
 }
 
 impl Today {
-    /// Loads the numbers of an agent; those of all agents if the name is empty.
+    /// Loads the numbers of an agent, or of all agents if the name is empty.
     pub(super) async fn load(
         store: &Store,
         agents: &[Agent],

@@ -25,7 +25,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 struct AlertQuery {
     /// The name of the agent; all agents if absent.
     agent: Option<String>,
-    /// True for the alerts that stand, false for those that have ended; all if absent.
+    /// True for the alerts that stand, false for the ended alerts; all if absent.
     standing: Option<bool>,
 }
 

@@ -30,7 +30,7 @@ use crate::store::tokens::Scope;
 /// The maximum number of records of a batch that are evaluated at once.
 const AT_ONCE: usize = 16;
 
-/// The time that a client may leave the response unread. After it, the batch ends.
+/// The batch ends if the client does not read the response for this time.
 const UNREAD: Duration = Duration::from_mins(2);
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {

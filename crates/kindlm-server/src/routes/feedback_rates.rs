@@ -36,7 +36,7 @@ struct FeedbackQuery {
     /// The earliest time at which samples were received (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// The end of this time (RFC 3339), not included; no limit if absent.
+    /// The time before which samples were received (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct OpinionCorrelation {
     pub(crate) correlation: Option<f64>,
     /// The lower end of the 95% confidence interval of the correlation; `null` with too few samples.
     pub(crate) low: Option<f64>,
-    /// The upper end of this interval; `null` with too few samples.
+    /// The upper end of the 95% confidence interval of the correlation; `null` with too few samples.
     pub(crate) high: Option<f64>,
 }
 
@@ -86,7 +86,7 @@ struct FeedbackMetrics {
     thumbs_down: u64,
     /// The number of samples with an opinion.
     samples: u64,
-    /// The correlation of the mean score of all assertions of a sample.
+    /// The correlation of the opinion about a sample with the mean score of all assertions of the sample.
     overall: OpinionCorrelation,
     /// The correlation of each assertion, by agent and assertion.
     items: Vec<AssertionCorrelation>,
@@ -130,7 +130,7 @@ struct AdoptionQuery {
     /// The earliest time that counts (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// The end of this time (RFC 3339), not included; no limit if absent.
+    /// The end of the time that counts (RFC 3339), not included; no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
 }
@@ -172,15 +172,15 @@ impl VerdictTimes {
 /// The use of assertion sets by people.
 #[derive(Serialize, ToSchema)]
 struct AdoptionMetrics {
-    /// The number of agents that have a set, or samples in this time.
+    /// The number of agents that have a set, or samples from `after` to `before`.
     agents: u64,
     /// The number of agents that have a set now.
     agents_with_set: u64,
-    /// The number of sets with a new version in this time.
+    /// The number of sets with a new version from `after` to `before`.
     sets_edited: u64,
     /// The number of new versions.
     edits: u64,
-    /// The number of different names of the tokens that stored these versions.
+    /// The number of different names of the tokens that stored the new versions.
     authors: u64,
     /// The times from a new version to the first verdict with it. Versions without a verdict have no time.
     edit_to_verdict: VerdictTimes,

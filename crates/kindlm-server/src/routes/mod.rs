@@ -39,10 +39,10 @@ use crate::openapi::{Info, document};
 use crate::pages;
 use crate::problem::{Problem, everywhere, of_panic};
 
-/// The time in which the response of a request must begin, with the answers of its judges.
+/// The time limit until the response of a request begins. It includes the answers of judges.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Makes all routes: those of the API, whose tokens `access` checks, and the pages.
+/// Makes all routes: the API and the pages.
 pub fn app(app: App) -> Router {
     let (metrics, world) = (app.metrics.clone(), app.runs.world().clone());
     let pages = pages::routes(&app).with_state(app.clone());

@@ -47,7 +47,7 @@ struct RateQuery {
     /// The earliest time at which samples were received (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     after: Option<String>,
-    /// The end of this time (RFC 3339), not included; no limit if absent.
+    /// The time before which samples were received (RFC 3339); no limit if absent.
     #[param(format = DateTime)]
     before: Option<String>,
     /// The width of a period: `hour`, `day` (the default) or `week`. Days start at 0:00 UTC, weeks on Mondays.
@@ -83,7 +83,7 @@ struct AssertionRate {
     weight: f64,
     /// The lower end of the 95% confidence interval of the pass rate (Wilson); `null` without passes and failures.
     low: Option<f64>,
-    /// The upper end of this interval; `null` without passes and failures.
+    /// The upper end of the 95% confidence interval of the pass rate; `null` without passes and failures.
     high: Option<f64>,
     /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent,
     /// assertion, version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by
@@ -158,7 +158,7 @@ struct AgentRelease {
 struct AssertionRates {
     /// The rates by agent, assertion, version, set and time.
     items: Vec<AssertionRate>,
-    /// The versions of the agents that appeared in this time, from the oldest to the newest, at most the newest 1,000.
+    /// The versions of the agents that appeared from `after` to `before`: the newest 1,000, the oldest of them first.
     releases: Vec<AgentRelease>,
 }
 

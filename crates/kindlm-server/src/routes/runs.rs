@@ -158,7 +158,7 @@ pub(crate) async fn start_run(
     started.await.map_err(|err| NotStarted::Internal(err.to_string()))?
 }
 
-/// Plans a run, and stores the version of its suite. If the version cannot be stored, the operator gets a notice.
+/// Plans a run, and stores the version of its suite. The operator gets a notice if the version cannot be stored.
 async fn plan_run(app: &App, new: NewRun, author: &str) -> Result<PlannedRun, NotStarted> {
     let planned = app.runs.plan(new).await?;
     let run = planned.run();
@@ -257,7 +257,7 @@ async fn delete(State(app): State<App>, Path(id): Path<String>) -> Result<Status
     let run = id.clone();
     blocking(app.clone(), move |runs| runs.delete(&run)).await?;
     // The run is deleted, so this error must not make the client repeat the request. A version without a run is not
-    // shown. A version cannot be deleted first, because a run that is not deleted keeps it.
+    // shown. The version is not deleted first, because the deletion of the run may fail.
     if let Err(err) = app.store.delete_run_version(&id).await {
         Problem::from(err).report_cause(app.runs.world());
     }
@@ -320,7 +320,7 @@ fn sent(series: i64, number: usize, event: &Event) -> sse::Event {
     sse::Event::default().id(format!("{series}-{number}")).event(event.name).data(&*event.data)
 }
 
-/// Returns the number of events of a series that a client has seen, by the id of its last event.
+/// Returns the number of events of a series that a client has seen. `last` is the id of the last event that it received.
 fn seen(last: Option<&str>, series: i64) -> usize {
     let (known, number) = last.and_then(|it| it.rsplit_once('-')).unwrap_or_default();
     if known == series.to_string() { number.parse().unwrap_or(0) } else { 0 }

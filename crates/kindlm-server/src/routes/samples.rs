@@ -161,8 +161,9 @@ fn check_tags(body: &Map<String, Value>, place: &str) -> Result<(), Problem> {
     }
 }
 
-/// Replaces identifiers that are numbers with a fraction, or larger than 64 bits, by their texts. As floating-point
-/// numbers, different ids could become equal.
+/// Replaces identifiers that are numbers with a fraction, or larger than 64 bits, by their texts.
+///
+/// Such numbers are rounded to `f64`, so different ids could become equal.
 fn keep_digits(body: &mut Map<String, Value>, json: &[u8]) -> serde_json::Result<()> {
     let is_rounded = |it: &Value| it.as_number().is_some_and(Number::is_f64);
     if !IDENTIFIERS.iter().any(|key| body.get(*key).is_some_and(is_rounded)) {

@@ -1,4 +1,4 @@
-//! Baselines of suites, and comparisons with them. Both work like `kindlm baseline` and `kindlm compare`.
+//! Baselines of suites, and comparisons with baselines, as in `kindlm baseline` and `kindlm compare`.
 
 use std::path::Path;
 
@@ -167,7 +167,7 @@ impl RunService {
     }
 }
 
-/// Converts a failure that the client can accept: with `"<key>": true`, the request would succeed.
+/// Converts a failure that the client can accept. The message says to send `"<key>": true`.
 fn accepted_by(key: &str, failure: Failure) -> NotRead {
     let message = failure.message.unwrap_or_default();
     NotRead::Refused(format!("{message}; send `\"{key}\": true` to accept this"))

@@ -58,7 +58,7 @@ const FAILURES: usize = 100;
 /// The maximum size of the events that a run keeps, in bytes. The events of 10,000 passed cases need less.
 const KEPT: usize = 4 << 20;
 
-/// The maximum size of the events of a run that has ended, once another run is added, in bytes.
+/// The maximum size of the events of an ended run, in bytes. The limit applies when another run is added.
 const KEPT_AFTER: usize = 64 << 10;
 
 /// The size of an event in memory besides its data, in bytes, rounded up.
@@ -116,7 +116,7 @@ pub(crate) struct Known {
     pub(crate) total: Option<usize>,
     /// The number of executions that have ended.
     pub(crate) finished: usize,
-    /// The reason why the run failed without a report.
+    /// The reason why the run failed without a report; `None` for any other run.
     pub(crate) error: Option<String>,
     /// The number of cases that held.
     pub(crate) held: usize,
@@ -134,7 +134,7 @@ pub(crate) struct Known {
     omitted: usize,
     /// The last `progress` event. It replaces the earlier `progress` events.
     progress: Option<(usize, Event)>,
-    /// The number of all events so far, with those that were removed.
+    /// The number of all events so far, including removed events.
     count: usize,
 }
 
@@ -161,7 +161,9 @@ impl Known {
         }
     }
 
-    /// Returns the first stored event after the event with this number; `None` if there is none.
+    /// Returns the next event after the event with the number `seen`; `None` if there is none.
+    ///
+    /// Removed events are replaced by one event `omitted`, with the number of the last removed event.
     fn next(&self, seen: usize) -> Option<(usize, Event)> {
         if seen < self.omitted {
             let data = json!({"after": seen, "until": self.omitted});
@@ -186,9 +188,10 @@ pub(crate) struct LiveRun {
     /// The version of the suite, once it is stored.
     pub(crate) suite_version: OnceLock<i64>,
     known: Mutex<Known>,
-    /// The series of the events: the time of the plan in milliseconds since 1970. A resumed run has another series.
+    /// The series of the events: the time at which the run was planned, in milliseconds since 1970. A resumed run has a
+    /// new series.
     pub(crate) series: i64,
-    /// The number of all events so far. Readers of events wait until it changes.
+    /// The number of all events so far. Readers of events wait until this number changes.
     count: watch::Sender<usize>,
     /// The number of cancellations. The first cancellation lets running executions end, the second one aborts them.
     cancels: watch::Sender<u8>,
@@ -340,7 +343,7 @@ impl Events {
     }
 }
 
-/// The cancellations of a run, which the run sees as interrupts (Ctrl-C).
+/// The cancellations of a run. The run handles them like interrupts (Ctrl-C).
 struct Cancels {
     asked: watch::Receiver<u8>,
     seen: u8,

@@ -1,8 +1,10 @@
 //! Runs of the suites in a folder: starts them, follows them, and reads their reports.
 //!
-//! The server and `kindlm test` store runs in the same place: beside their suites, in `.kindlm/runs`. So each of them
-//! sees the runs of the other. The store does not have the selection (`tests`, `tags`, `models`, `repeat`) of a run
-//! that a server started. Only a server can resume such a run, because its request repeats the selection.
+//! The server and `kindlm test` store runs in the same place: beside their suites, in `.kindlm/runs`. So the server
+//! also lists the runs of `kindlm test`, and `kindlm` finds the runs of the server.
+//!
+//! If a server starts a run, the selection (`tests`, `tags`, `models`, `repeat`) is not stored. So only a server can
+//! resume such a run: the request to resume repeats the selection.
 
 mod append;
 mod baselines;
@@ -60,7 +62,7 @@ struct Inner {
 /// The page data of a run, with the folder of its suite.
 type KeptPage = (SuiteFolder, PageVersion, Arc<ServedRun>);
 
-/// The times at which the report and the mutation result of a run were written.
+/// The times at which the report and the mutation result of a run were written; `None` for a missing file.
 type PageVersion = [Option<SystemTime>; 2];
 
 impl std::fmt::Debug for RunService {
@@ -70,11 +72,12 @@ impl std::fmt::Debug for RunService {
 }
 
 impl RunService {
-    /// Creates the service for the suites below `suites`; `None` for no suites. Inline suites can name only `models`;
-    /// with `None`, the service refuses them.
+    /// Creates the service for the suites below the folder `suites`. With `None`, there are no suites.
     ///
-    /// At most `at_once` runs (at least 1) run at the same time; further runs wait. Call this in a tokio runtime, in
-    /// which runs wait until they may start.
+    /// Inline suites can use only the models in `models`. With `None`, the service refuses inline suites.
+    ///
+    /// At most `at_once` runs (at least 1) run at the same time; further runs wait. Call this function in a tokio
+    /// runtime, because waiting runs use the runtime.
     pub fn new(
         world: World,
         suites: Option<PathBuf>,
@@ -109,8 +112,7 @@ impl RunService {
         self.inner.edits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a run that this process started; `None` if there is none, or if the run ended and was removed for newer
-    /// runs.
+    /// Returns a run that this process started; `None` if there is none. Newer runs may have replaced an ended run.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<LiveRun>> {
         self.inner.all_live().into_iter().find(|it| it.id == id)
     }

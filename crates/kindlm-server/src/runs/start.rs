@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for SuiteChoice {
 }
 
 impl NewRun {
-    /// Plans a run of the test cases with these names; of all test cases if `tests` is empty.
+    /// Creates the request for a run of the test cases with these names, or of all test cases if `tests` is empty.
     pub(crate) fn new(suite: String, tests: Vec<String>) -> Self {
         let (tags, models) = (Vec::new(), Vec::new());
         let suite = SuiteChoice::Named(suite);
@@ -99,7 +99,7 @@ pub(crate) enum NotStarted {
     NoInline(&'static str),
     /// The suite or the selection is invalid.
     Invalid(Failure),
-    /// So many runs wait or run already that no other run is accepted. The value is the limit.
+    /// Too many runs wait or run already. The value is the limit.
     TooMany(usize),
     /// The run with this id has not ended yet.
     Running(String),
@@ -119,7 +119,7 @@ pub(crate) struct PlannedRun {
     /// The text of the suite's file; `None` for an inline suite.
     text: Option<String>,
     inner: Arc<Inner>,
-    /// A message to it starts the run; `None` once the run has started.
+    /// The channel whose message starts the run; `None` once the run has started.
     start: Option<oneshot::Sender<()>>,
 }
 
@@ -136,7 +136,7 @@ impl PlannedRun {
     /// Starts the run as soon as fewer runs than permitted are running.
     pub(crate) fn start(mut self) -> Arc<LiveRun> {
         if let Some(start) = self.start.take() {
-            // The thread of the run waits for this.
+            // The thread of the run waits for this message.
             let _ = start.send(());
         }
         Arc::clone(&self.run)
@@ -165,6 +165,7 @@ impl RunService {
     /// - the options are invalid, the suite cannot be opened, or no test case is selected
     /// - the run to resume is not found or has not ended
     /// - too many runs wait or run
+    /// - a file cannot be read, or the thread of the run cannot start
     pub(crate) async fn plan(&self, new: NewRun) -> Result<PlannedRun, NotStarted> {
         let repeats = 1..=1000;
         if new.repeat.is_some_and(|it| !repeats.contains(&it)) {

@@ -73,7 +73,7 @@ impl RunInfo {
         }
     }
 
-    /// Describes a stored run, whose suite is in the folder `place`. `suites` are the paths of all suites.
+    /// Describes a stored run. `place` is the folder of its suite, and `suites` has the paths of all suites.
     fn of_stored(run: StoredRun, place: &SuiteFolder, suites: &Suites) -> Self {
         let path = run.config.as_ref().and_then(|it| suites.path(&place.folder.join(it)));
         Self {
@@ -99,7 +99,7 @@ pub(crate) enum NotRead {
     NoRun(String),
     /// The run has no report yet.
     NoReport(String),
-    /// The run cannot be deleted, because it is going on or a baseline has its results. The text says which.
+    /// The run cannot be deleted: it is going on, or a baseline has its results. The text is the reason.
     Kept(String),
     /// There is no such suite.
     NoSuite(String),
@@ -137,8 +137,8 @@ fn page_version(place: &SuiteFolder, id: &str) -> PageVersion {
     [time(Runs::REPORT), time(Runs::MUTATION)]
 }
 
-/// Returns data with its version. The version is read first. So data that is replaced meanwhile has an old version, and
-/// the next request reads the data again.
+/// Returns data with its version. The version is read first: if the data is replaced while it is read, the version is
+/// old, and the next request reads the data again.
 fn with_version<T>(
     version: impl FnOnce() -> PageVersion,
     read: impl FnOnce() -> Result<T, NotRead>,
@@ -258,18 +258,18 @@ impl RunService {
         }
     }
 
-    /// Returns the head of the report of a run. Fails if the run has no report.
+    /// Returns the head of the report of a run. Fails if the run or its report cannot be read.
     pub(crate) fn head(&self, id: &str) -> Result<RunHead, NotRead> {
         self.described(id)?.1.ok_or_else(|| NotRead::NoReport(id.to_owned()))
     }
 
-    /// Returns the cases of a finished run. Fails if the run has no report.
+    /// Returns the cases of a finished run. Fails if the run or its report cannot be read.
     pub(crate) fn past_cases(&self, id: &str) -> Result<PastCases, NotRead> {
         Ok(PastCases(self.open(id)?.1.report))
     }
 
-    /// Returns the time at which the report of a run was written, in milliseconds since 1970. Fails if the run has no
-    /// report.
+    /// Returns the time at which the report of a run was written, in milliseconds since 1970. Fails if the run cannot
+    /// be read, or has no report.
     pub(crate) fn report_time(&self, id: &str) -> Result<i64, NotRead> {
         let (place, _) = self.stored(id)?;
         let [report, _] = page_version(&place, id);
@@ -277,7 +277,7 @@ impl RunService {
         time.map(Timestamp::as_millisecond).ok_or_else(|| NotRead::NoReport(id.to_owned()))
     }
 
-    /// Returns the data of a finished run for the page of the report. Fails if the run has no report.
+    /// Returns the data of a finished run for the page of the report. Fails if the run or its report cannot be read.
     pub(crate) fn served(&self, id: &str) -> Result<Arc<ServedRun>, NotRead> {
         let pages = || self.inner.pages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((place, version, found)) = pages().get(id)
@@ -297,7 +297,8 @@ impl RunService {
         Ok(served)
     }
 
-    /// Deletes a run. Fails if there is no such run, if it has not ended, or if a baseline has its results.
+    /// Deletes a run. Fails if the run does not exist, cannot be deleted, or has not ended, or if a baseline has its
+    /// results.
     pub(crate) fn delete(&self, id: &str) -> Result<(), NotRead> {
         let live = self.live(id);
         if live.as_ref().is_some_and(|it| !it.has_ended()) {
@@ -322,7 +323,7 @@ impl RunService {
         Ok(())
     }
 
-    /// Renders the report of a finished run. Fails if the run has no report, or if it cannot be rendered.
+    /// Renders the report of a finished run. Fails if the run or its report cannot be read, or if the rendering fails.
     pub(crate) fn report(&self, id: &str, format: &str) -> Result<Vec<u8>, NotRead> {
         let (_, saved) = self.open(id)?;
         let mutation = saved.mutation(&self.inner.world);
@@ -336,7 +337,7 @@ impl RunService {
         }
     }
 
-    /// Compares a finished run with an earlier one, without a margin. Fails if a run has no report.
+    /// Compares a finished run with an earlier one, without a margin. Fails if a run or its report cannot be read.
     pub(crate) fn compare(
         &self,
         before: &str,

@@ -74,8 +74,9 @@ impl RunService {
         }
     }
 
-    /// Returns the warning about ignored suites; `None` if no suite is ignored. If the folder of suites cannot be read,
-    /// this returns `None` too: each request for suites reports that error.
+    /// Returns the warning about ignored suites; `None` if no suite is ignored.
+    ///
+    /// Returns `None` too if the folder of suites cannot be read, because each request for suites reports that error.
     fn ignored_suites(&self) -> Option<String> {
         let mut all = Vec::new();
         search(&self.inner.world.working_dir, "", LIMITS_OF_IGNORED, &mut all).ok()?;
@@ -101,8 +102,8 @@ impl RunService {
         Ok(Suites(self.suites()?.into_iter().map(path).collect()))
     }
 
-    /// Returns the folder that stores the runs of inline suites. No suite is in it, and its name hides it from
-    /// [`suites`](Self::suites).
+    /// Returns the folder that stores the runs of inline suites. The folder has no suites, and
+    /// [`suites`](Self::suites) ignores its name.
     pub(super) fn inline_folder(&self) -> PathBuf {
         self.inner.world.working_dir.join(INLINE)
     }

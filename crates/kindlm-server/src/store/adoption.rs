@@ -34,15 +34,15 @@ pub type Durations = BTreeMap<u64, u64>;
 /// The use of assertion sets in a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adoption {
-    /// The number of agents with samples in this time, or with a set.
+    /// The number of agents with samples in the time span, or with a set.
     pub agents: u64,
     /// The number of agents with a set.
     pub agents_with_set: u64,
-    /// The number of sets with a new version in this time.
+    /// The number of sets with a new version in the time span.
     pub sets_edited: u64,
-    /// The number of new versions of sets in this time.
+    /// The number of new versions of sets in the time span.
     pub edits: u64,
-    /// The number of different authors of these versions. Versions without an author do not count.
+    /// The number of different authors of the new versions. Versions without an author do not count.
     pub authors: u64,
     /// The times from a new version to the first verdict with it.
     pub edit_to_verdict: Durations,

@@ -57,9 +57,9 @@ pub struct AgentSettings {
     pub set: String,
     /// The share of the samples that is evaluated, from 0 to 1. It is rounded to a millionth.
     pub rate: f64,
-    /// The rates of groups of samples.
+    /// The rates of groups of samples; `None` if there are none.
     pub strata: Option<Strata>,
-    /// The budget of a day.
+    /// The budget of a day; `None` if there is none.
     pub daily_budget: Option<DailyBudget>,
 }
 

@@ -14,19 +14,19 @@ use super::{Store, StoreError, now, random};
 /// results on average.
 pub const MEAN: f64 = 10_000.0;
 
-/// The number of newest results since the alarm whose pass rate must have recovered before the alert ends.
+/// The number of newest results that decide if an alert ends. All of them must come after the alarm.
 const RECENT: usize = 100;
 
 /// The highest number of alerts in a list.
 const MOST: i64 = 1_000;
 
-/// The name of the end of an alert whose pass rate has recovered.
+/// The [`end_reason`](StoredAlert::end_reason) of an alert whose pass rate has recovered.
 pub const RECOVERED: &str = "recovered";
 
-/// The name of the end of an alert whose agent has another set, or another version of it.
+/// The [`end_reason`](StoredAlert::end_reason) of an alert whose agent has another set, or another version of its set.
 const OTHER_SET: &str = "other-set";
 
-/// The name of the end of an alert whose agent was removed.
+/// The [`end_reason`](StoredAlert::end_reason) of an alert whose agent was removed.
 pub(crate) const AGENT_REMOVED: &str = "agent-removed";
 
 /// An alert: the pass rate of an assertion of an agent has fallen.
@@ -57,8 +57,8 @@ pub struct StoredAlert {
     pub evidence: f64,
     /// The time of the end, in milliseconds since 1970; `None` while the alert stands.
     pub ended: Option<i64>,
-    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; empty while the
-    /// alert stands.
+    /// `recovered`, `agent-removed`, or `other-set` if the agent has another set or another version of its set; empty
+    /// while the alert stands.
     pub end_reason: String,
 }
 
@@ -71,7 +71,7 @@ pub struct AlertFilter {
     pub standing: Option<bool>,
 }
 
-/// The decided results of a sample.
+/// The passed and failed results of a sample.
 pub(super) struct Decided<'a> {
     pub(super) agent: &'a str,
     pub(super) version: &'a str,
@@ -82,7 +82,7 @@ pub(super) struct Decided<'a> {
     pub(super) reference: u64,
 }
 
-/// The decided result of an assertion.
+/// The passed or failed result of an assertion.
 #[derive(Clone, Copy)]
 pub(super) struct DecidedResult<'a> {
     pub(super) passed: bool,
@@ -175,7 +175,8 @@ pub(super) async fn add_results(
     Ok(())
 }
 
-/// Returns true if there are [`RECENT`] results since the alarm, and their pass rate is at least the limit.
+/// Returns true if there are [`RECENT`] results since the alarm, and their pass rate is at least the limit of the
+/// detector.
 fn has_recovered(watched: &Watched) -> bool {
     watched.recent.len() >= RECENT
         && tally(&watched.recent)
@@ -188,7 +189,7 @@ fn tally(results: &[bool]) -> Option<Tally> {
     Tally::new(passed, results.len() as u64).ok()
 }
 
-/// Ends the alerts of an agent whose samples are evaluated with another set or version now.
+/// Ends the alerts of an agent that are about another set or version than the new results.
 async fn end_alerts_of_other_sets(
     transaction: &mut Transaction<'_, Any>,
     decided: &Decided<'_>,
@@ -318,8 +319,8 @@ async fn end(
     Ok(())
 }
 
-/// Ends all alerts of an agent, and restarts its detectors. Otherwise, the old evidence would start an alert if the
-/// agent is added again.
+/// Ends all alerts of an agent, and restarts its detectors. Otherwise, if the agent were added again, the old evidence
+/// would start an alert.
 pub(super) async fn end_all(
     transaction: &mut Transaction<'_, Any>,
     agent: &str,

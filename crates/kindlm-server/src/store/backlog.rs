@@ -16,7 +16,7 @@ pub struct Backlog {
 }
 
 impl Store {
-    /// Counts the samples of an agent that wait for their evaluation. An empty name counts those of all agents.
+    /// Counts the samples of an agent that wait for their evaluation. An empty name counts the samples of all agents.
     ///
     /// # Errors
     ///

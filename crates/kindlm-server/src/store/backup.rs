@@ -52,7 +52,7 @@ impl Store {
         // `VACUUM INTO` accepts the new file, because it is empty.
         let copied = sqlx::query("VACUUM INTO $1").bind(name).execute(&self.pool).await;
         if let Err(err) = copied {
-            // An incomplete copy would look like a backup. The error of the copy matters, not one of the removal.
+            // An incomplete copy would look like a backup. Return the error of the copy, even if the removal fails too.
             let _ = remove_file(file);
             return Err(StoreError::from(err).into());
         }

@@ -29,10 +29,11 @@ pub struct Delivery {
 }
 
 impl Store {
-    /// Takes the next message for an address; `None` if there is none. Until its lease ends, no other call returns it.
+    /// Returns the next message for an address, and starts the lease of the message; `None` if no message is due. Until
+    /// the lease ends, no other call returns the message.
     ///
-    /// An alert that ended before it was delivered is not delivered. Its end is delivered if there was an attempt to
-    /// send the alert, because the receiver may have it.
+    /// An alert that ended before its delivery is not delivered. The end of such an alert is delivered only after an
+    /// attempt to deliver the alert, because the receiver may have it.
     ///
     /// # Errors
     ///

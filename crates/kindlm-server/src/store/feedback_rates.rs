@@ -18,7 +18,7 @@ pub struct FeedbackFilter {
     pub agent: String,
     /// The earliest time at which samples were received, in milliseconds since 1970.
     pub after: i64,
-    /// The end of this time, in milliseconds since 1970. Samples that were received at it do not match.
+    /// The time, in milliseconds since 1970, before which samples were received.
     pub before: i64,
 }
 
@@ -36,7 +36,7 @@ pub struct FeedbackRates {
     pub samples: u64,
     /// The correlation of the mean score of all assertions of a sample with the opinion about the sample.
     pub overall: Correlation,
-    /// The correlation of the score of each assertion with this opinion, by agent and assertion.
+    /// The correlation of the score of each assertion with the opinion about the sample, by agent and assertion.
     pub assertions: BTreeMap<(String, String), Correlation>,
 }
 
@@ -44,7 +44,7 @@ pub struct FeedbackRates {
 const OPINIONS: &str = "SELECT sample_id, CAST(avg(CASE WHEN value = 'up' THEN 1.0 ELSE 0.0 END) AS DOUBLE PRECISION) \
     AS opinion FROM feedback GROUP BY sample_id";
 
-/// The condition of results. The score of a script may be outside of 0 to 1; such results are left out.
+/// The SQL condition of results that count. The score of a script may be outside of 0 to 1; such results do not count.
 const MATCHES: &str = "results.score BETWEEN 0.0 AND 1.0 AND results.share > 0 \
     AND ($1 = '' OR results.agent = $1) AND results.received_at >= $2 AND results.received_at < $3";
 

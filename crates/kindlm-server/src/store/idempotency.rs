@@ -162,8 +162,9 @@ impl Store {
         Ok(())
     }
 
-    /// Releases the key of a request whose [`answer_request`](Self::answer_request) failed. The response may be stored
-    /// nevertheless, if the connection ended during the commit.
+    /// Releases the key of a request whose [`answer_request`](Self::answer_request) failed.
+    ///
+    /// If the connection ended during the commit, `response` may be stored in spite of the error. Then it is deleted.
     ///
     /// # Errors
     ///

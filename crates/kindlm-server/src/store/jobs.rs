@@ -18,7 +18,7 @@ use ulid::Generator;
 
 use super::{PATIENCE, Store, StoreError, milliseconds, now, random};
 
-/// The name of the queue. The SQL of this file has it too.
+/// The name of the queue. The SQL statements in this file repeat the name.
 pub const QUEUE: &str = "samples";
 
 /// The table in which apalis notes its migrations in SQLite. By default, apalis uses the table of our own migrations.
@@ -30,10 +30,12 @@ const CONNECTIONS: u32 = 2;
 /// The number of samples that become jobs in one transaction.
 const PORTION: i64 = 1_000;
 
-/// Inserts the jobs of a JSON list of `[id, sample, due, attempts]`; `due` is in milliseconds since 1970. The limit of
-/// attempts is out of reach: the evaluation ends the attempts, because it must store the error of the sample.
+/// Inserts the jobs of a JSON list of `[id, sample, due, attempts]`; `due` is in milliseconds since 1970.
 ///
-/// SQLite stores times in seconds. The time is rounded up, because a job must not run before it.
+/// `max_attempts` is so high that apalis never reaches it. The evaluation ends the attempts, because it must store the
+/// error of the sample.
+///
+/// SQLite stores times in seconds. `due` is rounded up, because a job must not run earlier.
 const INSERT_SQLITE: &str = "INSERT INTO Jobs \
     (id, job, idempotency_key, attempts, run_at, job_type, max_attempts) \
     SELECT value ->> 0, CAST(value -> 1 AS BLOB), value ->> 1, value ->> 3, \
@@ -66,8 +68,8 @@ impl JobPool {
             return Ok(Self::Postgres(pool.connect_lazy_with(options)));
         }
         let options = SqliteConnectOptions::from_str(url).map_err(|_| StoreError::Url)?;
-        // A power cut may undo the changes of apalis that are newer than the last change through `Store::pool`, which
-        // is on disk. An undone change only repeats a job, and its sample is decided once.
+        // A power cut may undo the latest changes of apalis, but no change through `Store::pool`. Then a job may run
+        // again, but its sample is decided only once.
         let options = options.busy_timeout(PATIENCE).synchronous(SqliteSynchronous::Normal);
         let pool = SqlitePoolOptions::new().max_connections(CONNECTIONS).acquire_timeout(PATIENCE);
         Ok(Self::Sqlite(pool.connect_lazy_with(options)))
@@ -96,7 +98,7 @@ impl JobPool {
     }
 }
 
-/// Converts an error of the migrations. The error of a statement names the rights that the migrations need.
+/// Converts an error of the migrations. If a statement failed, the message names the rights that migrations need.
 fn postgres_error(error: MigrateError) -> StoreError {
     match error {
         MigrateError::Execute(_) | MigrateError::ExecuteMigration(..) => {
@@ -163,8 +165,9 @@ pub(super) async fn remove(
     Ok(())
 }
 
-/// Returns the statement that locks the samples that meet a condition, on PostgreSQL. Each transaction locks samples
-/// before their jobs, so that two transactions cannot wait for each other.
+/// Returns the PostgreSQL statement that locks the samples that meet a condition.
+///
+/// Each transaction locks samples before their jobs, so that two transactions cannot wait for each other.
 pub(super) fn lock_of_samples(condition: &str) -> String {
     format!(
         "SELECT count(*) AS locked FROM \
@@ -264,7 +267,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes jobs of the samples that waited when the migration 8 moved the queue to the tables of apalis.
+    /// Adds the jobs of the samples that waited for their evaluation when migration 8 introduced the tables of apalis.
     pub(super) async fn add_unqueued(&self) -> Result<(), StoreError> {
         loop {
             let mut transaction = self.write().await?;

@@ -143,8 +143,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a database, and creates or migrates its tables. A missing SQLite file is created, unless the URL has
-    /// options without `mode=rwc`.
+    /// Opens a database, and creates or migrates its tables.
+    ///
+    /// A missing SQLite file is created if the URL has no options, or has `mode=rwc`.
     ///
     /// # Errors
     ///
@@ -157,8 +158,8 @@ impl Store {
                 url = Cow::Owned(format!("{url}?mode=rwc"));
             }
             prepare_file(&url["sqlite:".len()..])?;
-            // With WAL, readers do not wait for the writer. `synchronous = FULL` is the default, so a commit is on
-            // disk.
+            // With WAL, readers do not wait for the writer. `synchronous = FULL` is the default, so each commit is
+            // written to disk.
             pragmas = &["PRAGMA journal_mode = WAL", BUSY];
         }
         let store = Self::connect(&url, pragmas).await?;
@@ -218,7 +219,7 @@ impl Store {
         Ok(Self { pool, jobs, is_sqlite })
     }
 
-    /// Refuses other schemas of PostgreSQL than `public`. Two installations with a schema each would share the queue,
+    /// Refuses other schemas of PostgreSQL than `public`. Two installations in different schemas would share the queue,
     /// and take each other's jobs.
     async fn check_schema(&self) -> Result<(), StoreError> {
         if self.is_sqlite {

@@ -1,4 +1,4 @@
-//! The evaluation of pending samples: their results, or the reason why there is none.
+//! Stores the evaluation of pending samples: the results, or the reason why there are no results.
 //!
 //! A sample is decided once, in the transaction that stores its results. [`super::jobs`] has the queue.
 
@@ -75,8 +75,10 @@ impl Store {
 
     /// Stores the evaluation of a sample, and removes its job. Starts and ends alerts.
     ///
-    /// `reference` is the number of first results of an assertion with which later results are compared. Returns false,
-    /// and stores nothing, if the sample is decided already (another process may have evaluated it too) or deleted.
+    /// `reference` is the number of first results of an assertion with which later results are compared.
+    ///
+    /// Returns false, and stores nothing, if the sample was deleted or is decided already. Another process may have
+    /// evaluated the sample too.
     ///
     /// # Errors
     ///
@@ -131,7 +133,9 @@ impl Store {
         Ok(true)
     }
 
-    /// Adds the decided results of a sample to the detectors of falls, unless the rate did not choose the sample.
+    /// Adds the passed and failed results of a sample to the detectors of alerts.
+    ///
+    /// Adds nothing if the sampling rate did not choose the sample, or if the agent has no set any more.
     async fn watch(
         &self,
         transaction: &mut Transaction<'_, Any>,
@@ -141,7 +145,7 @@ impl Store {
         reference: u64,
     ) -> Result<(), StoreError> {
         let PendingSample { agent, version, .. } = sample;
-        // The rate did not choose this sample: it was evaluated for its error, and would distort the pass rate.
+        // A sample that the rate did not choose was evaluated for its error. It would distort the pass rate.
         if sample.share == Share::NONE
             || !sampling::lock(transaction, agent, self.is_sqlite).await?
         {

@@ -37,7 +37,7 @@ impl Period {
         hours * 60 * 60 * 1000
     }
 
-    /// Returns the start of the period with this time; both in milliseconds since 1970.
+    /// Returns the start of the period that contains `time`. Both are in milliseconds since 1970.
     pub fn start(self, time: i64) -> i64 {
         let width = self.milliseconds();
         (time - self.offset()).div_euclid(width) * width + self.offset()
@@ -63,7 +63,7 @@ pub struct RateFilter {
     pub tag: String,
     /// The earliest time at which samples were received, in milliseconds since 1970.
     pub after: i64,
-    /// The end of this time, in milliseconds since 1970. Samples that were received at it do not match.
+    /// The time, in milliseconds since 1970, before which samples were received.
     pub before: i64,
     /// The width of a period.
     pub period: Period,

@@ -6,15 +6,17 @@ use super::samples::SampleFilter;
 use super::spending::DAY;
 use super::{Store, StoreError, idempotency, now};
 
-/// The number of samples that are deleted in one transaction. Other writers of SQLite wait for its end.
+/// The number of samples that are deleted in one transaction. With SQLite, other writers wait for the transaction.
 const PORTION: i64 = 1_000;
 
 impl Store {
-    /// Deletes the samples that are older than `days` in portions, the oldest first. Returns the number of portions.
+    /// Deletes data that is older than this number of days. Returns the number of portions of samples.
     ///
-    /// Other writers can write between two portions. The alerts and detectors without results are deleted with the last
-    /// portion. Then the ended alerts, the costs, the numbers of evaluations on pages, and the releases without samples
-    /// of that age are deleted too.
+    /// The samples are deleted in portions, the oldest first. Other writers can write between two portions. Alerts and
+    /// detectors without results are deleted with the last portion.
+    ///
+    /// Then other old data is deleted: ended alerts, costs, numbers of evaluations on pages, and releases without
+    /// samples.
     ///
     /// # Errors
     ///
@@ -58,9 +60,9 @@ impl Store {
             let sql = "SELECT 1 FROM samples WHERE received_at < $1 LIMIT 1";
             let rest = sqlx::query(sql).bind(before).fetch_optional(&mut *transaction).await?;
             if rest.is_none() {
-                // This compares each detector with the results, so it runs once for all portions. It must be in the
-                // last transaction: if the server crashed between the two, the next call would find no old samples, and
-                // would not delete the detectors.
+                // This statement compares each detector with the results, so it runs only once, after the last portion.
+                // It must be in the transaction of that portion. If the server crashed between two transactions, the
+                // next call would find no old samples, and would not delete the detectors.
                 self.delete_ended_series(&mut transaction).await?;
             }
         }

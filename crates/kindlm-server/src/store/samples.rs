@@ -13,7 +13,7 @@ use super::jobs::{self, NewJob};
 use super::sampling::{Sampling, Share, sampling};
 use super::{Store, StoreError, alerts, now, random, releases, time_text};
 
-/// The size at which a page of samples ends, in bytes.
+/// The maximum size of a page of several samples, in bytes.
 const PAGE_BYTES: i64 = 16 << 20;
 
 /// The start of the statements that return whole samples.
@@ -330,7 +330,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         if !self.is_sqlite {
             // This transaction does not see results that another transaction is storing, so it waits for the other
-            // transaction. Both lock samples before agents, so there is no deadlock.
+            // transaction. All transactions lock samples before agents, so there is no deadlock.
             let sql = "SELECT name FROM agents ORDER BY name FOR UPDATE";
             sqlx::query(sql).fetch_all(&mut **transaction).await?;
         }
@@ -488,13 +488,12 @@ fn written_tags(body: &Map<String, Value>) -> String {
     if tags.is_empty() { String::new() } else { format!("\n{}\n", tags.join("\n\n")) }
 }
 
-/// Returns the text that stored tags contain if the sample has this tag. The text is empty for an empty tag, which all
-/// samples match.
+/// Returns the text to search for in stored tags. For an empty tag, the text is empty, so all samples match.
 pub(super) fn tag_mark(tag: &str) -> String {
     if tag.is_empty() { String::new() } else { format!("\n{tag}\n") }
 }
 
-/// Returns how many of these sizes fit into `most` bytes together, at least 1.
+/// Returns the number of first sizes whose sum is at most `most`; at least 1.
 fn count_within(sizes: &[i64], most: i64) -> i64 {
     let sums = sizes.iter().scan(0_i64, |sum, it| {
         *sum = sum.saturating_add(*it);

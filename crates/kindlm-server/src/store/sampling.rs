@@ -138,7 +138,7 @@ pub(super) async fn lock(
     Ok(row.await?.is_some())
 }
 
-/// Returns true if a sample is in the share `rate` (0 to 1) that is evaluated. Only the id decides, so a sample that is
+/// Returns true if a sample is evaluated at the sampling rate `rate` (0 to 1). Only the id decides, so a sample that is
 /// sent again gets the same decision.
 pub fn is_sampled(id: &str, rate: f64) -> bool {
     let digest = Sha256::digest(id.as_bytes());

@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 
 use super::{Store, StoreError, digest, exists_already, now, time_text};
 
-/// The number of attempts to store a version, if other requests store versions of the same set.
+/// The maximum number of attempts to store a version while other requests store versions of the same set.
 pub(super) const ATTEMPTS: u32 = 20;
 
-/// The time limit of the search for the shortest diff. After it, the diff may be longer.
+/// The time limit of the search for the shortest diff. After this time, the diff may be longer than necessary.
 const DIFF_TIME: Duration = Duration::from_millis(500);
 
 /// One version of an assertion set.
@@ -57,7 +57,7 @@ pub struct SetSummary {
     pub created_at: String,
 }
 
-/// The condition on the newest version of a set under which a new version is stored.
+/// The state of a set that a request expects. If the set has another state, no new version is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ExpectedVersion {
     /// Any version, or no set.

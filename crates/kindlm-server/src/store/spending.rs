@@ -62,7 +62,7 @@ impl Store {
         day: i64,
     ) -> Result<Option<Reservation>, StoreError> {
         let DailyBudget { evaluations, usd } = agent.daily_budget.unwrap_or_default();
-        // The first evaluation of a day has no row that the statement could compare.
+        // The statement does not check the budget for the first evaluation of a day, which has no row yet.
         if evaluations == Some(0) || usd.is_some_and(|it| it <= 0.0) {
             return Ok(None);
         }

@@ -129,7 +129,7 @@ impl Store {
         let Some((id, _)) = text.strip_prefix("kindlm_").and_then(|it| it.split_once('_')) else {
             return Ok(None);
         };
-        // An id has only hexadecimal digits. PostgreSQL would refuse other texts with NUL characters.
+        // An id has only hexadecimal digits. PostgreSQL would refuse a text with NUL characters.
         if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
             return Ok(None);
         }

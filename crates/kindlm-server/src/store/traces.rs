@@ -58,10 +58,10 @@ pub enum TraceReading {
     Repeated,
     /// The root span did not arrive yet.
     Unfinished,
-    /// No span is a step of an agent. The text is the message about it. A trace without a sample is deleted.
+    /// No span is a step of an agent. The text is the message for the sender. A trace without a sample is deleted.
     NoAgent(String),
-    /// The parts cannot become a sample, for this reason. If the trace has no sample yet, the parts are deleted, and a
-    /// later sample of it is incomplete.
+    /// The parts cannot become a sample, for this reason. If the trace has no sample yet, its parts are deleted, and
+    /// its later sample is incomplete.
     Unusable(String),
     /// The trace as a sample. The id of the sample is the trace id.
     Sample(Box<NewSample>),
@@ -166,7 +166,7 @@ impl Store {
     /// Deletes the traces whose last part was received at least `age` ago, and returns their number. Their samples
     /// stay.
     ///
-    /// A trace without a sample stays marked for one more day, because a later sample of it is incomplete.
+    /// A trace without a sample stays marked for one more day, because its later sample is incomplete.
     ///
     /// # Errors
     ///
@@ -213,7 +213,8 @@ async fn add_part(
     let mut reading = TraceReading::Unfinished;
     if has_root {
         (parts, reading) = read_parts(read, parts).await?;
-        // Read the trace without the new part, so that its sample becomes incomplete although the part is not used.
+        // The new part is not used, but its spans are missing in the sample. Read the trace without the new part, so
+        // that the sample becomes incomplete.
         let is_read_again = match &reading {
             TraceReading::Repeated => loses_more,
             TraceReading::Unusable(why) | TraceReading::NoAgent(why) if row.has_sample => {
@@ -344,8 +345,9 @@ async fn store_part(
     Ok(())
 }
 
-/// Deletes a trace with its parts, and returns the refusal of the new part. With `lost`, the trace stays without parts,
-/// and `lost` is stored as the reason why spans are missing.
+/// Deletes the parts of a trace, and returns the refusal of the new part. `why` is the reason of the refusal.
+///
+/// `lost` is stored as the reason why spans are missing. If `lost` is `None`, the trace is deleted too.
 async fn refuse(
     transaction: &mut Transaction<'_, Any>,
     id: &str,
