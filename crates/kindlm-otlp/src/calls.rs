@@ -33,7 +33,7 @@ struct Tool {
     asked: RequestedCall,
     output: Option<Value>,
     failed: bool,
-    /// The model's request for this call; `None` if it was not found.
+    /// The model's request for this call; `None` if no request was found.
     by_model: Option<RequestedCall>,
 }
 
@@ -137,14 +137,14 @@ struct CallKey {
     has_id: bool,
 }
 
-/// The state of a call's arguments, as a part of the key.
+/// The state of a call's arguments, as a part of a [`CallKey`].
 #[derive(PartialEq, Eq, Hash)]
 enum ArgumentsKey {
     /// Matches a request whose arguments were not recorded. Every span also has a key with this state.
     Any,
     /// The arguments of the span were not recorded, so a request with any arguments matches.
     NotRecorded,
-    /// The arguments as JSON text with sorted keys, and the text of malformed arguments.
+    /// The arguments as JSON text with sorted keys, then the original text if it is not JSON.
     Recorded(String),
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
-/// The maximum number of spans of a [`Received`], and also its maximum number of separate events. A run of an agent
-/// usually has hundreds of spans.
+/// The maximum number of spans of a [`Received`], and the maximum number of events that arrive separately from their
+/// spans. A run of an agent usually has hundreds of spans.
 pub const MAX_SPANS: usize = 100_000;
 
 /// The received spans and events.
@@ -22,7 +22,7 @@ pub struct Received {
 impl Received {
     /// Adds the spans and events of a request or a file.
     ///
-    /// Returns one message for each rejected span or event. A span that arrives again is not added; if its content
+    /// Returns one message for each rejected span or event. A span that arrives again is not added. If the new content
     /// differs, the first span is marked as [disputed](OtlpSpan::is_disputed).
     pub fn add(&mut self, decoded: Decoded) -> Vec<String> {
         let Decoded { spans, events, mut rejected, .. } = decoded;
@@ -83,7 +83,7 @@ impl Received {
     /// Returns the spans of each trace in order of arrival.
     ///
     /// Events that arrived separately are added to their spans. If the span of an event did not arrive, the first span
-    /// of the trace names the event, because the trace is incomplete.
+    /// of the trace has the name of the event in [`OtlpSpan::lost_event`].
     pub fn into_traces(mut self) -> Vec<Vec<OtlpSpan>> {
         let mut events: HashMap<(String, String), Vec<_>> = HashMap::new();
         for LooseEvent { trace_id, span_id, event } in self.events {

@@ -75,7 +75,7 @@ impl RecordedMessage {
         }
     }
 
-    /// Returns true if the message has a text, a tool call or a tool result.
+    /// Returns true if the message has text, a tool call or a tool result.
     pub(crate) fn has_content(&self) -> bool {
         self.text.is_some() || !self.calls.is_empty() || !self.answers.is_empty()
     }

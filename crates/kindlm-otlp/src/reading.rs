@@ -17,7 +17,7 @@ use crate::step::{self, Kind};
 use crate::timeline::{self, Conversation};
 use crate::tree::{Step, Tree};
 
-/// The key of the attribute with the name of the test case that the agent works on.
+/// The key of the attribute that names the test case.
 ///
 /// The attribute belongs to a span or to its resource.
 pub const TEST: &str = "kindlm.test";
@@ -232,10 +232,10 @@ fn last_answer<'t, 's, 'c>(
     Some((tree.steps.get(*at)?, messages))
 }
 
-/// Returns the reason why the trace is incomplete, if its last model answer requests a tool that does not run.
+/// Returns the reason why the trace is incomplete, if the last model answer requests a tool that does not run.
 ///
-/// Returns `None` for any other trace. Also returns `None` if the times are not reliable, because the last model
-/// request is unknown then.
+/// Returns `None` for any other trace. Returns `None` too if the times are not reliable, because then the last model
+/// request is unknown.
 fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Option<String> {
     let (at, messages) = conversation.said.last().filter(|_| tree.has_time)?;
     let step = tree.steps.get(*at)?;

@@ -81,8 +81,7 @@ pub struct Decoded {
     pub rejected: Vec<String>,
     /// The ids of the traces of the rejected spans; `None` stands for the spans without a valid trace id.
     pub rejected_traces: BTreeSet<Option<String>>,
-    /// The number of export requests that were skipped, because they have neither spans nor logs, but for example
-    /// metrics.
+    /// The number of export requests without spans and logs, such as metrics. Their data is skipped.
     pub passed_over: usize,
 }
 
@@ -134,7 +133,7 @@ const ERROR: i64 = 2;
 pub(crate) const EXCEPTION: &str = "exception";
 
 fn whole_ms(ns: u64) -> i64 {
-    // The largest number of nanoseconds is 1.8e13 milliseconds, so the conversion does not fail.
+    // The largest `u64` is 1.8e13 milliseconds, so the conversion does not fail.
     i64::try_from(ns / NS_PER_MS).unwrap_or(i64::MAX)
 }
 

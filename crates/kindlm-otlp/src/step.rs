@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-// The attributes of tool spans: one list for each fact about a call. The first attribute of the list that is set
+// The attributes of tool spans: one list for each fact about a call. The first attribute of a list that a span has
 // counts.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];

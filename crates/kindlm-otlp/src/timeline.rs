@@ -152,7 +152,9 @@ impl Timeline<'_, '_> {
         }
     }
 
-    /// Adds the events of an agent inside the span of an agent with another name. Adds nothing for any other agent.
+    /// Adds the events of a subagent: an agent inside the span of an agent with another name.
+    ///
+    /// Adds nothing for any other agent.
     fn subagent(&mut self, at: usize, step: &Step<'_>) {
         let name = step::agent_name(step.span);
         let other = |it: &Step<'_>| it.kind == Kind::Agent && step::agent_name(it.span) != name;

@@ -78,9 +78,10 @@ impl<'s> Tree<'s> {
 
     /// Ensures that data which several nested spans record counts only once.
     ///
-    /// An example is a wrapper around an instrumented library. The data of the inner spans counts.
+    /// For example, a wrapper and the library inside it may both record a model request. The data of the inner span
+    /// counts.
     ///
-    /// For tokens, the outer span counts instead if its tokens are complete and those of an inner span are not.
+    /// For tokens, the outer span counts instead if its tokens are complete, and the tokens of an inner span are not.
     fn count_once(&mut self) {
         let around = |inner: HashSet<usize>| -> HashSet<usize> {
             inner.into_iter().flat_map(|at| self.ancestors(at)).collect()
