@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::error::KindlmError;
 
-/// The keys of a record that have its checks.
+/// The keys of a record that define its checks.
 pub(crate) const KEYS: [&str; 3] = ["assertions", "expect", "threshold"];
 
 /// The checks of an evaluator: the keys that each record gets, as the text of a JSON object.
@@ -51,7 +51,7 @@ impl Checks {
         &self.0
     }
 
-    /// Adds the checks to a record: the text of a JSON object without these keys.
+    /// Adds the checks to a record. `record` is the text of a JSON object that has none of [`KEYS`].
     pub(crate) fn add_to(&self, record: &[u8]) -> Vec<u8> {
         let record = record.trim_ascii_end();
         let start = record.strip_suffix(b"}").unwrap_or(record);
@@ -60,8 +60,8 @@ impl Checks {
     }
 }
 
-/// Reads JSON or YAML, without duplicate keys. JSON is not read as YAML, because YAML does not have all of the escape
-/// sequences of JSON.
+/// Reads JSON or YAML. Fails if a key is repeated. JSON has its own parser, because YAML lacks some escape sequences of
+/// JSON.
 fn parse_value(text: &str) -> Result<Value, String> {
     if let Ok(value) = serde_json::from_str(text) {
         return duplicate_key_pointer(text)

@@ -1,6 +1,6 @@
 //! The module `kindlm` for Python: checks recorded outputs of models and agents.
 //!
-//! Each record is evaluated by a [`RecordService`], as in `kindlm evaluate`. `docs/python.md` has the use.
+//! A [`RecordService`] evaluates each record, as in `kindlm evaluate`. `docs/python.md` describes the module.
 
 mod checks;
 mod error;
@@ -45,7 +45,7 @@ struct Evaluator {
     notices: Notices,
 }
 
-/// A service with the process that has its threads.
+/// A service, and the id of the process in which its threads run.
 struct Running {
     service: RecordService,
     process: u32,

@@ -21,14 +21,14 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::checks::Checks;
 use crate::error::KindlmError;
 
-/// The time between two looks for an interrupt, such as Ctrl-C.
+/// The time between two checks for an interrupt, such as Ctrl-C.
 const INTERRUPTS: Duration = Duration::from_millis(100);
 
 /// The minimum of the default number of threads with a config: the default concurrency of `kindlm evaluate`.
 const THREADS_WITH_JUDGES: usize = 8;
 
-/// The number of records per thread that are read ahead: they are evaluated, or wait for a thread or for the results of
-/// earlier records.
+/// The number of records per thread that the service gets at once. Each of them is evaluated, waits for a thread, or
+/// waits for the results of earlier records.
 const WAITING: usize = 8;
 
 /// The program of a script worker. Its first argument is the folder of this module.
@@ -90,7 +90,7 @@ fn world(py: Python<'_>, notices: Notices) -> PyResult<World> {
         notices: Arc::new(move |text| notices.add(text)),
         ..World::new(folder, Arc::new(|name| env::var(name).ok()))
     };
-    // A program that embeds Python has no `sys.executable`. Its scripts run in the `kindlm` program of the search path.
+    // A program that embeds Python has no `sys.executable`. Then the program `kindlm` of the search path runs scripts.
     let program: Option<PathBuf> = py.import("sys")?.getattr("executable")?.extract()?;
     let Some(program) = program.filter(|it| !it.as_os_str().is_empty()) else { return Ok(world) };
     let file: PathBuf = py.import("kindlm")?.getattr("__file__")?.extract()?;
@@ -149,7 +149,7 @@ impl<'py, 'a> Batch<'py, 'a> {
 
     /// Evaluates records, and returns their results in order. Other threads of Python run meanwhile.
     ///
-    /// Fails if a check needs a judge that does not exist, or if Python has an interrupt.
+    /// Fails if a check needs a judge that does not exist, if the service has ended, or if Python has an interrupt.
     pub(crate) fn evaluate(&mut self, lines: Vec<Vec<u8>>) -> PyResult<Vec<Row>> {
         let before = self.done;
         self.done += lines.len() as u64;

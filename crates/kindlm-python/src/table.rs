@@ -23,7 +23,7 @@ pub(crate) fn evaluate_batch<'py>(
     evaluate(&records_batch, checks, batch, &schema)?.to_pyarrow(records.py())
 }
 
-/// Evaluates a table, and returns a table with as many batches.
+/// Evaluates a table, and returns a table with the same number of batches.
 pub(crate) fn evaluate_table<'py>(
     records: &Bound<'py, PyAny>,
     checks: &Checks,
@@ -69,9 +69,10 @@ fn results(rows: &[Row], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> 
     Ok(decoder.flush()?.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(schema))))
 }
 
-/// Returns the columns of the results of a table with these columns.
+/// Returns the columns of the results for the columns of the records. Fails if a column of the records is one of
+/// [`KEYS`].
 ///
-/// They are the keys of a result in JSON, without those whose values have no fixed type.
+/// The columns are the keys of a result in JSON. Keys whose values have no fixed type are left out.
 fn results_schema(records: &Schema) -> PyResult<SchemaRef> {
     if let Some(key) = KEYS.into_iter().find(|it| records.field_with_name(it).is_ok()) {
         return Err(own_checks("the table", key));
@@ -109,7 +110,7 @@ fn results_schema(records: &Schema) -> PyResult<SchemaRef> {
     Ok(Arc::new(Schema::new(columns.map(field).to_vec())))
 }
 
-/// Returns the type of the ids of the results: that of the records, or text.
+/// Returns the type of the ids of the results: the type of the records' ids, or else text.
 fn id_type(records: &Schema) -> DataType {
     match records.field_with_name("id").map(Field::data_type) {
         Ok(id) if id.is_integer() || id.is_string() || *id == DataType::Boolean => id.clone(),
