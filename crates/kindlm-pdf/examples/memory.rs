@@ -1,7 +1,7 @@
 //! Measures the memory and the time of a PDF, depending on the number of cases. Each size runs in a separate process.
 //!
 //! `cargo run -p kindlm-pdf --features typst --example memory` prints a table. With a number of cases and the name of a
-//! file, such as `-- 100 100.pdf`, it writes the PDF of that many cases. Linux only.
+//! file, such as `-- 100 100.pdf`, the example writes a PDF with this number of cases. Linux only.
 #![expect(clippy::print_stdout, reason = "an example prints what it measured")]
 #![expect(clippy::unwrap_used, reason = "an example that cannot run must say so loudly")]
 

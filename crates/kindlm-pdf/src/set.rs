@@ -46,7 +46,7 @@ fn written(
     Ok((bytes, pages.pages().len()))
 }
 
-/// Returns the standard, the identity and the date of the document.
+/// Returns the PDF standard, the identifier and the date of the document.
 fn options(document: &Value) -> Result<PdfOptions, PdfError> {
     let text = |key: &str| document[key].as_str().unwrap_or_default().to_owned();
     let started = text("started");
