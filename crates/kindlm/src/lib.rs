@@ -54,7 +54,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Returns the outcome of the execution, determined by its results: the worst result counts.
+    /// Returns the outcome of the execution. The worst result counts.
     ///
     /// Skipped checks count only if all checks were skipped. Checks that need a model are errored, because no model is
     /// called.
