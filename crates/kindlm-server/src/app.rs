@@ -89,8 +89,8 @@ impl App {
         }
     }
 
-    /// Changes the time after which the sample of a trace is evaluated, [`TRACE_DELAY`] by default, and sets the prices
-    /// of the models in traces.
+    /// Sets the time after which the sample of a trace is evaluated ([`TRACE_DELAY`] by default), and the prices of the
+    /// models in traces.
     #[must_use]
     pub fn with_traces(self, trace_delay: Duration, prices: TracePrices) -> Self {
         Self { trace_delay, trace_prices: Arc::new(prices), ..self }

@@ -200,8 +200,11 @@ async fn compile(app: &App, json: Vec<u8>) -> Result<(), Problem> {
 ///
 /// # Errors
 ///
-/// Fails if the name, a key or a check is invalid, if the newest version is not the expected one, or if the database
-/// fails.
+/// Fails if:
+///
+/// - the name, a key or a check is invalid
+/// - the newest version is not the expected version
+/// - the database fails
 pub(crate) async fn put_set(
     app: &App,
     name: &str,

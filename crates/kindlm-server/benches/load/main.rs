@@ -5,7 +5,7 @@
 //!
 //! - `evaluate`: `POST /v1/evaluate` with rule checks, and the same evaluations by the library without HTTP;
 //! - `start`: the time from the start of the process to its first response;
-//! - `ingest`: samples that are stored, with SIGKILL after half of them;
+//! - `ingest`: samples that are stored; SIGKILL ends the server after half of them;
 //! - `queue`: samples that are stored and evaluated in the background;
 //! - `soak`: memory over time, with requests and samples.
 //!

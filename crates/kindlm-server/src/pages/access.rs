@@ -42,8 +42,8 @@ async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Nex
 }
 
 async fn visitor(guard: &Guard, headers: &HeaderMap) -> Result<Caller, Problem> {
-    // Browsers send a cookie to all ports of a host, so the cookie may be of another server. A server without tokens
-    // ignores it.
+    // Browsers send a cookie to all ports of a host, so the cookie may come from another server. A server without
+    // tokens ignores the cookie.
     let text = if guard.app.store.has_tokens().await? { cookie(headers) } else { None };
     caller(guard, headers, text).await
 }

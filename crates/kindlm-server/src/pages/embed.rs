@@ -1,7 +1,7 @@
 //! `/embed/…`: a panel that an agent builder on another origin shows in a frame.
 //!
 //! `--embed-origin` permits the origins. The panel and its host exchange messages with `postMessage`. The host gives a
-//! token to the panel, which sends it with its requests to `/v1`. So the panel needs no cookie.
+//! token to the panel, and the panel sends the token with its requests to `/v1`. So the panel needs no cookie.
 
 use askama::Template;
 use axum::Router;

@@ -31,7 +31,7 @@ pub(super) fn has_type(headers: &HeaderMap, media_type: &str) -> bool {
     kind.split(';').next().is_some_and(|it| it.trim().eq_ignore_ascii_case(media_type))
 }
 
-/// Returns true if the body is JSON lines, under one of the usual names.
+/// Returns true if the header `content-type` has one of the usual media types of JSON lines.
 pub(super) fn is_ndjson(headers: &HeaderMap) -> bool {
     [NDJSON, "application/ndjson", "application/jsonl"].iter().any(|it| has_type(headers, it))
 }
@@ -46,8 +46,11 @@ pub(super) fn wrong_type(expected: &str) -> Problem {
 ///
 /// # Errors
 ///
-/// Fails if the media type is not that of JSON, if the body is not JSON, or if its value does not have the type `T`. In
-/// the last case, the error has the kind `kind`.
+/// Fails if:
+///
+/// - the media type is not that of JSON
+/// - the body is not JSON
+/// - the JSON value does not have the type `T`; the kind of this error is `kind`
 pub(super) fn json<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: &[u8],

@@ -25,8 +25,8 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 
 /// Evaluates one record, and sends each result as soon as its check is evaluated.
 ///
-/// The events are `result` for each check that was evaluated while others waited for their judges, and at the end
-/// `evaluation`, the response of `POST /v1/evaluate`, or `problem`.
+/// The server sends an event `result` for each check that was evaluated while other checks waited for their judges. The
+/// last event is `evaluation`, with the response of `POST /v1/evaluate`, or `problem`.
 #[utoipa::path(post, path = "/v1/evaluate/events",
     request_body(content = ref("#/components/schemas/Record"), content_type = "application/json"),
     responses(

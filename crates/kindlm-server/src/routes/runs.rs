@@ -320,7 +320,7 @@ fn sent(series: i64, number: usize, event: &Event) -> sse::Event {
     sse::Event::default().id(format!("{series}-{number}")).event(event.name).data(&*event.data)
 }
 
-/// Returns the number of events of a series that a client has seen. `last` is the id of the last event that it received.
+/// Returns the number of events of a series that a client has seen. `last` is the id of the client's last event.
 fn seen(last: Option<&str>, series: i64) -> usize {
     let (known, number) = last.and_then(|it| it.rsplit_once('-')).unwrap_or_default();
     if known == series.to_string() { number.parse().unwrap_or(0) } else { 0 }
@@ -332,7 +332,7 @@ struct PastRun {
     /// The series of the events: the time at which the report was written, in milliseconds since 1970.
     series: i64,
     cases: PastCases,
-    /// The events after those of the cases.
+    /// The events after the events of the cases.
     last: Vec<Event>,
 }
 

@@ -22,8 +22,11 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such suite, if the suite has a case with this name, or if its file cannot be read, extended
-    /// without other changes, or written.
+    /// Fails if:
+    ///
+    /// - there is no such suite
+    /// - the suite has a case with this name
+    /// - the file cannot be read or written, or the case cannot be added without other changes
     pub(crate) fn append_test(
         &self,
         suite: &str,

@@ -71,8 +71,11 @@ impl RunService {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such suite or run, the run is of another suite or has no report, or the label or the run
-    /// is unsuitable; see [`baselines::set`].
+    /// Fails if:
+    ///
+    /// - there is no such suite or run
+    /// - the run is of another suite, or has no report
+    /// - the label or the run is unsuitable (see [`baselines::set`])
     pub(crate) fn set_baseline(
         &self,
         suite: &str,
@@ -173,7 +176,7 @@ fn accepted_by(key: &str, failure: Failure) -> NotRead {
     NotRead::Refused(format!("{message}; send `\"{key}\": true` to accept this"))
 }
 
-/// Converts a failure. Its advice is left out, because it names options of the command line.
+/// Converts a failure. The help text is left out, because it names options of the command line.
 fn refused(failure: Failure) -> NotRead {
     let message = failure.message.unwrap_or_default();
     if failure.status == ExitStatus::Internal {

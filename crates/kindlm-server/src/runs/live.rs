@@ -326,7 +326,7 @@ impl Events {
         has_ended && self.seen >= known.count
     }
 
-    /// Waits for the next event. Returns it with its number, and `None` after the last event.
+    /// Waits for the next event, and returns the event with its number; `None` after the last event.
     pub(crate) async fn next(&mut self) -> Option<(usize, Event)> {
         loop {
             self.count.mark_unchanged();

@@ -222,8 +222,9 @@ impl RunService {
         Ok((prepared, run, text))
     }
 
-    /// Opens a suite, and returns it with its name: the path, or the name in the text of an inline suite. Returns the
-    /// text of the file too; `None` for an inline suite.
+    /// Opens a suite. Returns the suite, its name, and the text of its file; the text is `None` for an inline suite.
+    ///
+    /// The name is the path of the file, or the name in the text of an inline suite.
     fn open_suite(
         &self,
         suite: &SuiteChoice,

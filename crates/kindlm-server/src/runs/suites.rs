@@ -128,8 +128,8 @@ impl RunService {
         SuiteFolder::new(&self.inner.world, &Path::new(INLINE).join(CONFIG))
     }
 
-    /// Deletes the runs of inline suites that began longer ago than `age`, and returns their ids. Runs that go on, and
-    /// runs of baselines, stay.
+    /// Deletes the runs of inline suites that are older than `age`, and returns the ids of the deleted runs. Runs that
+    /// are going on, and runs whose results are baselines, stay.
     ///
     /// # Errors
     ///

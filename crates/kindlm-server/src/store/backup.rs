@@ -32,8 +32,12 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database is PostgreSQL, if the path is not UTF-8, if the file exists or cannot be created, or if the
-    /// database fails.
+    /// Fails if:
+    ///
+    /// - the database is PostgreSQL
+    /// - the path is not UTF-8
+    /// - the file exists, or cannot be created
+    /// - the database fails
     pub async fn back_up(&self, file: &Path) -> Result<(), BackupError> {
         if !self.is_sqlite {
             return Err(BackupError::Postgres);

@@ -72,7 +72,7 @@ impl RequestKey {
         Err(StoreError::KeyInUse)
     }
 
-    /// Reserves the key of a lost request again. Returns false if another request has done so.
+    /// Reserves the key of a lost request again. Returns false if another request has reserved the key first.
     async fn take_over(
         &self,
         transaction: &mut Transaction<'_, Any>,

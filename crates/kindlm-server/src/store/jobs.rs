@@ -1,8 +1,8 @@
 //! The jobs of samples that wait for their evaluation: rows in the tables of apalis.
 //!
-//! The library apalis fetches jobs, returns those of killed processes to the queue, and keeps those that failed. It has
-//! connections of its own. This module inserts and deletes the rows, so that a job and the state of its sample change
-//! in one transaction.
+//! The library apalis fetches jobs, returns the jobs of killed processes to the queue, and keeps failed jobs. It has
+//! its own connections. This module inserts and deletes the rows, so that a job and the state of its sample change in
+//! one transaction.
 
 use std::str::FromStr as _;
 use std::time::Duration;
@@ -21,7 +21,8 @@ use super::{PATIENCE, Store, StoreError, milliseconds, now, random};
 /// The name of the queue. The SQL statements in this file repeat the name.
 pub const QUEUE: &str = "samples";
 
-/// The table in which apalis notes its migrations in SQLite. By default, apalis uses the table of our own migrations.
+/// The table in which apalis stores its migrations in SQLite. By default, apalis uses the table of the server's
+/// migrations.
 const MIGRATIONS: &str = "apalis_migrations";
 
 /// The maximum number of connections of a worker. A worker uses one at a time.

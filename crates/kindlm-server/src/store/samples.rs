@@ -169,8 +169,11 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database fails, if the key was used for another request, or if a stored sample with other content
-    /// has the id of a sample.
+    /// Fails if:
+    ///
+    /// - a sample has the id of a stored sample with other content
+    /// - the key was used for another request, or the first request with the key has no response yet
+    /// - the database fails
     pub async fn add_samples(
         &self,
         samples: &[NewSample],
@@ -344,7 +347,8 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Fails if the database fails, or the key was used for another request.
+    /// Fails if the database fails, if the key was used for another request, or if the first request with the key has
+    /// no response yet.
     pub async fn add_feedback(
         &self,
         feedback: &NewFeedback,
