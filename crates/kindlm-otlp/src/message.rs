@@ -85,8 +85,8 @@ impl RecordedMessage {
         !self.thoughts.is_empty() || !self.not_understood.is_empty()
     }
 
-    /// Parses a message; returns `None` if it is not an object, or has neither content, reasoning nor unsupported
-    /// parts.
+    /// Parses a message. Returns `None` if the value is not an object, or if the message has neither content, reasoning
+    /// nor unsupported parts.
     pub(crate) fn parse(value: &Value, default: Role) -> Option<Self> {
         let outer = value.as_object()?;
         let inner = outer.get("message").and_then(unpacked);

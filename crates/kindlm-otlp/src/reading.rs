@@ -267,8 +267,7 @@ fn open_call(tree: &Tree<'_>, conversation: &Conversation, calls: &[Call]) -> Op
 ///
 /// In such a trace, a tool call at the end may be the structured answer, so no tool had to run.
 ///
-/// A text that names the call, or that the model wrote in the message with the call, is only progress and not a
-/// result.
+/// A text is not a result if it names the call, or if the model wrote it in the message with the call.
 fn shows_result(tree: &Tree<'_>, conversation: &Conversation) -> bool {
     let last = conversation.said.last().map_or(&[][..], |(_, messages)| messages);
     let calls = last.iter().flat_map(|it| &it.calls);
