@@ -52,8 +52,11 @@ pub enum PdfError {
 ///
 /// # Errors
 ///
-/// Fails if this build has no typesetter, if the source is incomplete or has an invalid start time, if the typesetter
-/// rejects the document, or if the result would not be a valid PDF/A.
+/// Fails if:
+///
+/// - this build has no typesetter
+/// - the source is incomplete, or has an invalid start time
+/// - the typesetter rejects the document, or the result would not be a valid PDF/A
 pub fn pdf(source: &str) -> Result<Pdf, PdfError> {
     #[cfg(feature = "typst")]
     return set::pdf(source);
