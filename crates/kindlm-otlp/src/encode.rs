@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 
 use crate::span::{OtlpSpan, SpanEvent};
 
-/// Encodes spans as the JSON of an export request, which [`decode_json`](crate::decode_json) can decode.
+/// Encodes spans as the JSON of an export request.
 ///
-/// The JSON has no attributes without a value, no [`OtlpSpan::is_disputed`] and no [`OtlpSpan::lost_event`]. A caller
-/// that needs the last two must store them separately.
+/// [`decode_json`](crate::decode_json) returns equal spans, except for attributes without a value,
+/// [`OtlpSpan::is_disputed`] and [`OtlpSpan::lost_event`]. A caller that needs these fields must store them separately.
 pub fn encode_json(spans: &[OtlpSpan]) -> Value {
     let group = |spans: &[OtlpSpan]| {
         let resource = spans.first().map(|it| attributes(&it.resource));
