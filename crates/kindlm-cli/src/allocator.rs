@@ -22,9 +22,9 @@ fn is_aligned_anyway(size: usize, align: usize) -> bool {
 }
 
 // SAFETY: each method passes its arguments to the C function with the contract that `GlobalAlloc` requires. `mi_free`
-// and both `mi_realloc` functions accept blocks of all these functions. Each block has the requested size. It has the
-// requested alignment, either by the `_aligned` function or by the rule above. The functions do not unwind, and return
-// null if no memory is left.
+// and both `mi_realloc` functions accept blocks from each allocation function. Each block has the requested size and
+// the requested alignment: `is_aligned_anyway` is true, or an `_aligned` function allocated the block. The functions do
+// not unwind. They return null if no memory is left.
 unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

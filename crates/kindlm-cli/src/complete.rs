@@ -14,7 +14,7 @@ use kindlm_run::completions::{self, Names};
 use crate::Io;
 use crate::args::Cli;
 
-/// The environment variable with which the script of a shell asks for completions.
+/// The environment variable that a shell's completion script sets to ask for completions.
 const VARIABLE: &str = "KINDLM_COMPLETE";
 
 const SHELLS: Shells<'static> = Shells(&[&BASH, &env::Elvish, &env::Fish, &env::Powershell, &ZSH]);
@@ -22,10 +22,10 @@ const SHELLS: Shells<'static> = Shells(&[&BASH, &env::Elvish, &env::Fish, &env::
 const BASH: AsTyped = AsTyped { shell: &env::Bash, quotes_completions: true };
 const ZSH: AsTyped = AsTyped { shell: &env::Zsh, quotes_completions: false };
 
-/// Answers a request for completions, if the script of a shell called this program.
+/// Answers a request for completions, if a shell's completion script called this program.
 ///
-/// Returns `None` if no script called the program, true after success, and false after an error. Errors are not shown,
-/// because a shell would print them into the command line.
+/// Returns `None` if no such script called the program, true after success, and false after an error. Errors are not
+/// shown, because a shell would print them into the command line.
 pub fn complete() -> Option<bool> {
     std::env::var_os(VARIABLE)?;
     let command = || with_names(Cli::command());
@@ -63,7 +63,7 @@ fn candidates(names: Names, typed: &OsStr) -> Vec<CompletionCandidate> {
     all
 }
 
-/// A shell that passes words as they were typed, with their quotes.
+/// A shell whose completion script passes words as the user typed them, with quotes.
 struct AsTyped {
     shell: &'static dyn EnvCompleter,
     /// True if completions must be quoted, because the shell inserts them as they are.

@@ -63,7 +63,7 @@ pub struct Screen {
     pub stdout_is_terminal: bool,
     /// True if stderr is a terminal.
     pub stderr_is_terminal: bool,
-    /// The number of columns that the terminal reports, which may be 0.
+    /// The number of columns that the terminal reports, which may be 0; `None` if no size is known.
     pub columns: Option<usize>,
 }
 

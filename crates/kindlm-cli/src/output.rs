@@ -30,7 +30,7 @@ pub(crate) struct Output {
     verbosity: Verbosity,
     /// The maximum size of an HTML page in bytes.
     html_limit: usize,
-    /// The style with the facts of the CI system; see [`ci_style`].
+    /// The style with the report URL and the folder from the CI system; see [`ci_style`].
     style: Style,
     /// The mutation result of the run, for the reporter `html`.
     mutation: Option<MutationReport>,
@@ -152,7 +152,7 @@ impl Output {
     }
 }
 
-/// Fails if several reports would be mixed on stdout.
+/// Fails if several reports go to stdout. Only the default report and the annotations may share stdout.
 fn check_stdout(specs: &[ReporterSpec]) -> Result<(), Failure> {
     let on_stdout = specs.iter().filter(|it| it.path.is_none()).map(|it| it.reporter.meta.id);
     let on_stdout: Vec<&str> = on_stdout.collect();
@@ -175,7 +175,8 @@ fn append_job_summary(io: &Io, report: &AnyReport<'_>) {
     }
 }
 
-/// Prints the first failed cases with their places, and the verdict with the failed gates, unless the run succeeded.
+/// Prints the first failed cases with their places, and the verdict with the failed gates. Prints nothing if the run
+/// succeeded.
 fn print_verdict(io: &mut Io, report: &AnyReport<'_>) {
     for line in kindlm_run::reports::failed_lines(report) {
         io.notify(&line);

@@ -49,13 +49,14 @@ struct State {
     began: Instant,
     /// The numbers of finished items at earlier times, oldest first.
     samples: VecDeque<(Instant, usize)>,
-    /// True after the first execution started; executions that were loaded from a journal finish before.
+    /// True after the first execution has started. Executions that were loaded from a journal count as finished
+    /// earlier.
     has_started: bool,
     /// The failed cases that are not shown yet.
     held: Vec<String>,
     /// The number of failed cases so far, including those that are not shown.
     named: usize,
-    /// The keys of the errors that are shown.
+    /// The causes of the errors that are shown. Each cause is shown once.
     errors: HashSet<String>,
 }
 
@@ -280,7 +281,7 @@ impl State {
         text
     }
 
-    /// Returns the finished items per second over the last samples; `None` if it is not known yet.
+    /// Returns the finished items per second over the last samples; `None` if the rate is not known yet.
     fn rate(&mut self, now: Instant) -> Option<f64> {
         let (from, before) = *self.samples.front()?;
         let (last, _) = *self.samples.back()?;

@@ -1,4 +1,4 @@
-//! The arguments that define a run. They are stored with the run, so that they need not be repeated to resume it.
+//! The arguments that define a run. They are stored with the run, so that the user need not repeat them to resume it.
 
 use std::path::Path;
 
@@ -77,9 +77,10 @@ impl Base<'_> {
     }
 }
 
-/// Returns the arguments that define the executions of a run and their judgement, and the source of answers.
+/// Returns the arguments to store: those that define the executions of a run and their judgement, and those for the
+/// source of answers.
 ///
-/// The order and the format are fixed. Other arguments that may differ after resuming are omitted, such as reports,
+/// The order and the format are fixed. Other arguments may differ after resuming and are omitted, such as reports,
 /// progress, concurrency, timeouts, and the limits that stop the run.
 fn to_stored(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     let mut all = fixed(args, base);
@@ -137,7 +138,7 @@ fn fixed(args: &TestArgs, base: Base<'_>) -> Vec<String> {
     all
 }
 
-/// Returns the arguments for resuming `run`, which were stored as `begun`.
+/// Merges `given` with `begun`, the stored arguments of `run`, to resume the run.
 ///
 /// A given source of answers replaces the stored source. Fails if given arguments that define the run differ from the
 /// stored arguments, or if this version does not support the stored arguments.

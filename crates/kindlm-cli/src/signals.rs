@@ -7,8 +7,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Waits for a signal that ends the program.
 ///
-/// The call installs the handlers, not the first poll. So a signal that arrives before the first poll is not lost, and
-/// no process that was started meanwhile is left behind.
+/// This call installs the handlers, before the first poll. So a signal before the first poll is not lost, and leaves no
+/// child process behind.
 pub(crate) fn interrupted() -> impl Future<Output = ()> {
     let mut signals = Signals::new();
     async move {

@@ -99,7 +99,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Returns true or false for a fixed choice; `None` for `auto`.
+    /// Returns true for `always`, false for `never`, and `None` for `auto`.
     pub(crate) fn fixed(self) -> Option<bool> {
         match self {
             Self::Auto => None,
@@ -108,9 +108,9 @@ impl Color {
         }
     }
 
-    /// Finds the choice in arguments that are not parsed yet, for error messages and help.
+    /// Finds the value of `--color` in arguments that are not parsed yet, for error messages and help.
     ///
-    /// Returns `None` without a valid choice.
+    /// Returns `None` without a valid value.
     pub(crate) fn find(args: &[OsString]) -> Option<Self> {
         let mut words = args.iter().filter_map(|it| it.to_str());
         let word = words.find(|it| *it == "--color" || it.starts_with("--color="))?;

@@ -24,9 +24,9 @@ pub(crate) fn run(args: BaselineArgs, io: &mut Io) -> Outcome {
     }
 }
 
-/// Finds the given run, or else the newest run. Fails if there is no such run.
+/// Finds the given run, or else the newest run. With `-c`, uses only runs of this suite.
 ///
-/// With `-c`, only runs of this suite are used.
+/// Fails if there is no such run, or if the suite's file or its names cannot be read.
 fn find(io: &mut Io, args: &PlaceArgs, run: Option<&str>) -> Result<(SuiteFolder, Saved), Failure> {
     let place = SuiteFolder::new(io, args.config());
     let suite = SuiteKey::named(io, args.config.as_deref())?;
