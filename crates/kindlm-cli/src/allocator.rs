@@ -6,10 +6,10 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys as mi;
 
-/// The mimalloc allocator. It passes an alignment only where the default alignment is not sufficient.
+/// The mimalloc allocator. It passes an alignment to mimalloc only if the default alignment is not sufficient.
 ///
-/// The crate `mimalloc` passes the alignment for every block. This costs an eighth more instructions per allocation,
-/// and more for blocks above one kilobyte.
+/// The crate `mimalloc` passes the alignment for every block. That crate needs an eighth more instructions per
+/// allocation, and more for blocks above one kilobyte.
 pub(crate) struct Mimalloc;
 
 /// Blocks of at least this size have at least this alignment, in bytes: `MI_MAX_ALIGN_SIZE` in `mimalloc/types.h`.

@@ -27,7 +27,7 @@ pub(crate) fn usable(
     allow_outside: bool,
 ) -> Result<Project, Failure> {
     if let Some(suite) = loaded.suite {
-        // Do not print the warnings, because the suite, and so the report, contains them.
+        // Do not print the warnings, because the suite passes them to the report.
         return Ok(Project { place, suite, files, allow_outside, is_inline: false });
     }
     show(io, &loaded);

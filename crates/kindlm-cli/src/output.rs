@@ -32,7 +32,7 @@ pub(crate) struct Output {
     html_limit: usize,
     /// The style with the report URL and the folder from the CI system; see [`ci_style`].
     style: Style,
-    /// The mutation result of the run, for the reporter `html`.
+    /// The mutation result of the run, for the reporter `html`; `None` if there is no result.
     mutation: Option<MutationReport>,
 }
 

@@ -11,7 +11,7 @@ use kindlm_run::{SuiteFolder, Tag, saved};
 use crate::args::{Cli, Command, ResponsesArgs, SelectArgs, TestArgs};
 use crate::{Failure, Io};
 
-/// Returns the arguments to use, and the past run if a run is resumed. Fails if the run cannot be resumed.
+/// Returns the arguments to use, and the past run; `None` if no run is resumed. Fails if the run cannot be resumed.
 ///
 /// The arguments of a resumed run are merged with its stored arguments.
 pub(crate) fn settled(

@@ -115,7 +115,7 @@ impl Key {
     }
 }
 
-/// The lines that the user types on a terminal.
+/// The lines that the user types on a terminal; `None` if stdin is not a terminal or was closed.
 struct Keys(Option<UnboundedReceiver<String>>);
 
 impl Keys {

@@ -1,4 +1,4 @@
-//! `kindlm bisect`: finds the commit, or the changes of a suite, since which a case fails.
+//! `kindlm bisect`: finds the commit, or the changes of a suite, that made a case fail.
 
 use kindlm_run::Outcome;
 use kindlm_run::bisect::{BisectConfig, PreparedBisection, Range, render};
