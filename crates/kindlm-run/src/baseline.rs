@@ -84,10 +84,12 @@ pub(crate) fn other_suite(
 /// Loads the baseline that a run is measured against.
 ///
 /// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, the reference has
-/// no outputs. If it belongs to another suite, and a check measures drift or the gate `noRegression` is set, a warning
-/// is added to the suite. With `quiet`, the warning is also sent as a notice.
+/// no outputs.
 ///
-/// Fails if the baseline cannot be read. With a `label`, it also fails if the baseline does not exist or belongs to
+/// If the default baseline belongs to another suite, the suite gets a warning. This needs a check that measures drift,
+/// or the gate `noRegression`. With `quiet`, the warning is also sent as a notice.
+///
+/// Fails if the baseline cannot be read. With a `label`, also fails if the baseline does not exist or belongs to
 /// another suite.
 pub(crate) fn baseline_for(
     world: &World,

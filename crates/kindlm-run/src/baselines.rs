@@ -130,9 +130,9 @@ pub fn set(
     Ok(SetBaseline { baseline, is_new, summary: one_line(&done) })
 }
 
-/// Returns the existing baseline with this label, which the new baseline replaces, and true if the label is new.
+/// Loads the baseline that a new baseline with this label replaces. The flag is true if the label is new.
 ///
-/// The baseline is `None` if no baseline has this label, or if it is damaged.
+/// The baseline is `None` if no baseline has this label, or if the baseline is damaged.
 ///
 /// Fails if the label is invalid, or if the baseline cannot be read or belongs to another suite.
 fn replaced(
@@ -174,7 +174,7 @@ fn named(mut all: Vec<String>) -> String {
     all.join(", ")
 }
 
-/// Returns the reason why a run should not be a baseline; `None` if it may be.
+/// Returns the reason why a run should not be a baseline; `None` if the run may be a baseline.
 fn unfit(report: &AnyReport<'_>) -> Option<String> {
     let totals = report.totals();
     if totals.errored > 0 {

@@ -30,13 +30,19 @@ pub struct Side {
 
 /// Finds a run, a report or a baseline from an argument of the user.
 ///
-/// `named` can be `last` for the newest run, the path of a report, the label of a baseline, or the beginning of a run's
-/// id. The first match in this order counts. With `of`, a run must belong to that suite.
+/// `named` is one of these, and the first match counts:
+///
+/// - `last`, for the newest run;
+/// - the path of a report;
+/// - the label of a baseline;
+/// - the beginning of a run's id.
+///
+/// With `of`, a run must belong to that suite.
 ///
 /// # Errors
 ///
-/// Fails if `named` matches nothing or several runs, the run belongs to another suite than `of`, or the results or the
-/// folder of the baselines cannot be read.
+/// Fails if `named` matches nothing or several runs, or if the run belongs to another suite than `of`. Also fails if
+/// the results or the folder of the baselines cannot be read.
 pub fn find(
     world: &World,
     place: &SuiteFolder,
@@ -57,8 +63,7 @@ pub fn find(
 ///
 /// # Errors
 ///
-/// Fails if an argument matches nothing, the results cannot be read, or a side is a baseline of another suite than the
-/// other.
+/// Fails if [`find`] fails for an argument, or if one side is a baseline of another suite than the other side.
 pub fn find_both(
     world: &World,
     place: &SuiteFolder,
@@ -152,11 +157,11 @@ pub fn parse_margin(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "expected percentage points, such as `3pp`".to_owned())
 }
 
-/// Refuses a baseline of another suite than that of a run.
+/// Checks that a baseline belongs to the suite of a run.
 ///
 /// # Errors
 ///
-/// Fails with the names of both suites.
+/// Fails with the names of both suites if the suites differ.
 pub fn check_suite(label: &str, baseline: &Baseline, suite: &SuiteInfo) -> Result<(), Failure> {
     other_suite(label, baseline, suite).map_or(Ok(()), |why| Err(Failure::input(why)))
 }
@@ -190,12 +195,15 @@ pub(crate) fn measure<Cases: CaseSource>(
 /// Compares a report with the baseline again, and decides the gate `noRegression` again.
 ///
 /// The baseline is that of the `earlier` comparisons, or else the default baseline. If the baseline was replaced or
-/// removed since, the earlier results stay. Cases of the baseline are left out, unless they are in the report, or gone
-/// in an earlier comparison, because a report does not record the selection of its run. `gates` are the gates of the
-/// report's results.
+/// removed since, the earlier results stay. `gates` are the gates whose results the report has.
 ///
-/// A report does not record the margin of the gate. So if `knows_margin` is false, a violated gate stays violated if no
-/// `earlier` comparison found a regression: only the unknown margin can explain the violation.
+/// A report does not record the selection of its run. So only these cases of the baseline are compared:
+///
+/// - cases in the report;
+/// - cases that an `earlier` comparison lists as gone.
+///
+/// A report does not record the margin of the gate either. Without `knows_margin`, a violated gate stays violated if no
+/// `earlier` comparison found a regression. Only the unknown margin can explain such a violation.
 ///
 /// # Errors
 ///
@@ -261,7 +269,7 @@ fn is_before(comparison: &Comparison, baseline: &Baseline) -> bool {
     before.run_id == baseline.run_id && before.started_at.as_ref() == started_at
 }
 
-/// Compares `results`, which belong to the report, with a baseline, and sets the comparison of the report.
+/// Compares `results`, the results of the report, with a baseline, and sets the comparison of the report.
 fn compare_with<Cases>(
     report: &mut Report<Cases>,
     results: Baseline,
@@ -273,7 +281,7 @@ fn compare_with<Cases>(
     report.comparison = Some(compare(&before, &after, margin));
 }
 
-/// Replaces the result of the gate `noRegression` by that of the comparison.
+/// Replaces the result of the gate `noRegression` by the result of the comparison.
 ///
 /// `why` is the reason for a missing comparison.
 fn decide<Cases>(report: &mut Report<Cases>, demand: Option<RegressionDemand>, why: &str) {
@@ -284,7 +292,7 @@ fn decide<Cases>(report: &mut Report<Cases>, demand: Option<RegressionDemand>, w
     }
 }
 
-/// Returns the reason to report if a run is not compared.
+/// Returns the reason why a run is not compared.
 fn not_compared(baseline: &PassRates) -> &str {
     match baseline {
         PassRates::OfOtherSuite(why) => why,

@@ -80,7 +80,7 @@ pub fn names(world: &World, config: &Path, kind: Names, typed: &str) -> Vec<(Str
     found
 }
 
-/// Loads the suite without its programs; `None` if it has errors.
+/// Loads the suite without its programs; `None` if the suite has errors.
 fn suite(world: &World, place: &SuiteFolder) -> Option<Suite> {
     let bytes = place.read_config().ok()?;
     let files = Folder::open(&place.folder).ok()?;

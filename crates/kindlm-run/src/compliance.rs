@@ -51,9 +51,10 @@ pub(crate) fn write_documents(
     Ok(())
 }
 
-/// Checks that the documents can be written, and fails if not.
+/// Checks that the documents can be written.
 ///
-/// Their folder must be inside the suite's folder, unless `allow_outside` is true.
+/// Fails if a document cannot be written, or if the output folder is outside the suite's folder without
+/// `allow_outside`.
 pub(crate) fn check_folder(
     place: &SuiteFolder,
     suite: &Suite,
@@ -71,12 +72,12 @@ pub(crate) fn check_folder(
     .with_help("choose a folder inside it, or give `--allow-outside`"))
 }
 
-/// The data that a document is compared with.
+/// The document to verify, and the report to compare it with.
 #[derive(Clone, Debug, Default)]
 pub struct VerifyConfig {
     /// The document, relative to the working folder.
     pub document: PathBuf,
-    /// The id of the run; by default the run that the document names, if it is stored.
+    /// The id of the run; by default the run that the document names, if that run is stored.
     pub run: Option<String>,
     /// The file of a JSON report, in place of a stored run; `None` for a stored run.
     pub report: Option<String>,
@@ -223,7 +224,7 @@ fn verify_suite(verified: &mut Verified, document: &ComplianceDocument, folder: 
     verified.add("suite", format!("{files} of the suite"), differences);
 }
 
-/// Finds the report to compare with. The inner error is the reason why there is none.
+/// Finds the report to compare with. The inner error is the reason why there is no report.
 fn find_report(
     world: &World,
     place: &SuiteFolder,

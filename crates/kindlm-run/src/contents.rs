@@ -35,8 +35,8 @@ impl Counts {
                     1
                 }
             };
-            // The suite was just loaded, so the body can normally be created. If not, its checks are not counted here,
-            // and the run reports the error.
+            // The suite was just loaded, so the body can normally be created. If the body cannot be created, its checks
+            // are not counted here, and the run reports the error.
             if let Ok(body) = case.body.body() {
                 counts.checks += body.checks.len();
                 counts.checks += body.conversation.iter().map(|it| it.checks.len()).sum::<usize>();

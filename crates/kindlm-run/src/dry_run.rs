@@ -148,7 +148,7 @@ struct Estimate {
     agents: u64,
     requests: u64,
     questions: u64,
-    /// The number of questions that are canaries, which are not part of `questions`.
+    /// The number of questions about canaries. `questions` does not include them.
     canaries: usize,
     usd: f64,
     /// True if some requests have a known price, which may be 0.

@@ -10,7 +10,7 @@ use crate::{Failure, World};
 impl World {
     /// Adds the variables of files in `.env` syntax. The environment of this process does not change.
     ///
-    /// A variable that the environment has keeps its value, unless it is empty. If several files have a variable, the
+    /// A variable of the environment keeps its value if the value is not empty. If several files have a variable, the
     /// last file counts.
     ///
     /// # Errors

@@ -32,8 +32,8 @@ pub struct FailedCase {
 }
 
 impl FailedCase {
-    /// Describes a case of a stored report, whose secrets are masked. Returns `None` if the case neither failed nor is
-    /// errored. Also returns `None` without a failed check and without an error with a code.
+    /// Describes a case of a stored report. The secrets in the report are already masked. Returns `None` if the case
+    /// neither failed nor is errored. Also returns `None` without a failed check and without an error with a code.
     pub fn of_report(case: &CaseResult) -> Option<Self> {
         Self::from_case(case, &Secrets::default())
     }

@@ -53,7 +53,7 @@ fn set(gates: &mut Vec<Box<dyn Gate>>, id: &str, threshold: impl FnOnce(Option<f
     if let Some(at) = found.iter().position(|it| plain(&it.gate) == id) {
         let (Some(before), Some(place)) = (found.get(at), gates.get_mut(at)) else { return };
         let threshold = threshold(Some(before.threshold));
-        // A gate that compares the lower end of an interval compares that end with the new threshold, too.
+        // If the gate compares the lower end of an interval with its threshold, the new gate does so, too.
         let mut same = before.clone();
         same.threshold = threshold;
         let built_in = gates::built_in();

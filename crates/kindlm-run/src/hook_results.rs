@@ -74,7 +74,7 @@ impl<'a, 'b> HookResults<'a, 'b> {
         Some(context)
     }
 
-    /// Keeps a result for `afterAll`.
+    /// Stores a result for `afterAll`.
     pub(crate) fn keep(&mut self, result: Value) {
         self.results.push(result);
     }
@@ -248,8 +248,8 @@ fn grading_result(ran: &ExecutionResult) -> Value {
     })
 }
 
-/// Returns the score of an execution, because promptfoo scores each result. If no check has a score, the score is 1 for
-/// an execution that held, and 0 for any other execution.
+/// Returns the score of an execution. promptfoo needs a score for each result. If no check has a score, the score is 1
+/// for an execution that held, and 0 for any other execution.
 fn score(ran: &ExecutionResult) -> f64 {
     weighted_score(&ran.results).unwrap_or_else(|| full_or_zero(ran.outcome.held()))
 }

@@ -1,4 +1,4 @@
-//! Calls the functions of a suite that get the results of a run.
+//! Calls the hooks of a suite with the results of a run.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ struct Calls<'a> {
     suite: &'a Suite,
     /// The number of calls of `afterEach` that failed.
     failed: usize,
-    /// True if the notice was sent that changes of results have no effect.
+    /// True after the notice that changes of a result have no effect.
     has_told_changes: bool,
 }
 
@@ -154,7 +154,7 @@ impl Calls<'_> {
         }
     }
 
-    /// Notes once that changes of a result have no effect.
+    /// Sends one notice that changes of a result have no effect.
     fn note_changes(&mut self, hook: &Hook, context: &Value, returned: &Value) {
         let changes = |key: &str| {
             let new = &returned["result"][key];

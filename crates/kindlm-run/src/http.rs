@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// The maximum number of open connections.
 const MAX_CONNECTIONS: usize = 64;
 
-/// The time limit for receiving the headers of a request, and again for receiving its body.
+/// The time limit for receiving the headers of a request. Receiving the body has the same time limit.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves requests until the future is dropped, which aborts open requests.
@@ -49,7 +49,7 @@ where
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
             // An error means that the client has closed the connection or violated the protocol. Data that arrived
-            // before is kept.
+            // before the error is kept.
             let _ = http.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
         });

@@ -10,7 +10,7 @@ use crate::git;
 
 /// Creates the identity of a run that starts at `now`.
 ///
-/// The commit and the branch are checked out in the repository around `folder`.
+/// The identity has the checked-out commit and branch of the repository around `folder`.
 pub fn begin(now: Timestamp, folder: &Path) -> RunInfo {
     RunInfo {
         id: run_id(now, RandomState::new().hash_one(std::process::id())),

@@ -53,7 +53,8 @@ pub struct NewSuite {
     pub template: Option<Template>,
     /// The provider of the model. Without `template`, the new suite is made for this provider.
     pub provider: Option<Provider>,
-    /// The CI service to write a job for. Without `template`, `provider` and `force`, an existing suite stays.
+    /// The CI service to write a job for; `None` for no job. Without `template`, `provider` and `force`, an existing
+    /// suite stays.
     pub ci: Option<Ci>,
     /// True to replace existing files.
     pub force: bool,
@@ -79,9 +80,9 @@ impl NewSuite {
         say: &mut dyn FnMut(&str) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let values = self.provider.map(values);
-        // The job is written first, so that an error does not leave a suite without its job.
+        // The CI job is written first, so that an error does not leave a suite without its CI job.
         let mut files: Vec<_> = self.ci.map(|it| job(it, values.as_ref())).into_iter().collect();
-        // If only a job is requested, an existing suite stays.
+        // If only a CI job is requested, an existing suite stays.
         let is_chosen = self.ci.is_none() || self.template.is_some() || self.provider.is_some();
         if is_chosen || self.force || !folder.join(CONFIG).exists() {
             files.push((CONFIG, suite(self.template, values.as_ref())));

@@ -64,7 +64,7 @@ pub(crate) async fn attend<T>(
     }
 }
 
-/// Waits for work that cannot be stopped, and reports long waits of providers.
+/// Waits for work that cannot be stopped, and reports long waits that providers request.
 pub(crate) async fn report_waits<T>(
     work: impl Future<Output = T>,
     waits: &Waits,
@@ -125,7 +125,7 @@ impl<'a> Abortable<'a> {
 fn given_up(provider: &str) -> ProviderError {
     let message = "aborted, because the run was interrupted twice";
     let err = ProviderError::new(ProviderErrorKind::Connection, provider, message);
-    // With zero attempts, the execution counts as not run, like an execution that waited for its request.
+    // With zero attempts, the execution counts as not run, like an execution that still waited to send its request.
     ProviderError { attempts: 0, ..err.retryable().lost() }
 }
 

@@ -113,10 +113,10 @@ impl<'s> Panel<'s> {
         self.judging.renamed(name).settled()
     }
 
-    /// Returns a digest of the other settings that change the models' answers.
+    /// Returns a digest of the provider settings and local programs that change the models' answers.
     ///
-    /// The other settings are provider settings and local programs. Returns `None` if no provider of the panel has an
-    /// entry in `providers`, except entries with prepared answers.
+    /// Entries with prepared answers do not count. Returns `None` if no other provider of the panel has an entry in
+    /// `providers`.
     pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,

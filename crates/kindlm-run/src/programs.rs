@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::scripts::host;
 use crate::{Failure, World};
 
-/// The purpose for which a suite is loaded, which decides which programs may run.
+/// The purpose of loading a suite. It decides which programs may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A run: programs have the permissions of the suite.

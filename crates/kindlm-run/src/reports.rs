@@ -28,7 +28,7 @@ pub struct ReporterSpec {
     pub path: Option<PathBuf>,
 }
 
-/// Returns a style with the facts of the CI system: the URL of the full report, and the working folder below the root of
+/// Returns a style with data from the CI system: the URL of the full report, and the working folder below the root of
 /// the repository.
 pub fn ci_style(world: &World) -> Style {
     Style {
@@ -38,8 +38,8 @@ pub fn ci_style(world: &World) -> Style {
     }
 }
 
-/// Returns the path of the working folder below the root of the repository that GitHub or GitLab checked out; `None`
-/// elsewhere.
+/// Returns the path of the working folder below the root of the repository that GitHub or GitLab checked out. Returns
+/// `None` outside of such a repository.
 fn folder(world: &World) -> Option<String> {
     let root = world.var("GITHUB_WORKSPACE").or_else(|| world.var("CI_PROJECT_DIR"))?;
     let (root, here) = (Path::new(&root).canonicalize(), world.working_dir.canonicalize());
@@ -49,8 +49,10 @@ fn folder(world: &World) -> Option<String> {
     Some(parts.collect::<Vec<_>>().join("/"))
 }
 
-/// Returns the URL of the full report from the user's variable `KINDLM_REPORT_URL`, or else the page with the artifacts
-/// of this run on GitHub or GitLab; `None` elsewhere.
+/// Returns the URL of the full report: the value of `KINDLM_REPORT_URL`, or else the page with the artifacts of this
+/// run.
+///
+/// Returns `None` if the variable is not set, and the run is not on GitHub or GitLab.
 fn report_url(world: &World) -> Option<String> {
     let var = |name: &str| world.var(name);
     let is_set = |name: &str| var(name).as_deref() == Some("true");
@@ -94,8 +96,8 @@ pub(crate) fn json_text(result: &impl Serialize) -> Result<String, Failure> {
 ///
 /// # Errors
 ///
-/// Fails if two reports have the same file, if a file cannot be created, or for a PDF that this build cannot typeset or
-/// that would be written to stdout.
+/// Fails if two reports have the same file, or if a file cannot be created. Also fails for a PDF that would be written
+/// to stdout, or that this build cannot typeset.
 pub fn check_targets(world: &World, specs: &[ReporterSpec]) -> Result<(), Failure> {
     let mut taken: Vec<(PathBuf, &str)> = Vec::new();
     for spec in specs {

@@ -274,7 +274,8 @@ pub(crate) struct Around {
     pub(crate) dirty: Option<JoinHandle<Option<bool>>>,
 }
 
-/// Adds the digests of the suite's files to the data for reports, and asks git for uncommitted changes.
+/// Adds the digests of the suite's files to the data for reports, and asks git for uncommitted changes. Returns `None`
+/// if `info` has no commit.
 pub(crate) fn specify(
     place: &SuiteFolder,
     suite: &mut Suite,
@@ -362,7 +363,7 @@ impl Run {
         } else {
             None
         };
-        // The judges are asked only if the journal can record the run that the answers belong to.
+        // Ask the judges only after the journal is open, because their answers belong to a recorded run.
         let was_complete = kept.as_ref().is_some_and(Kept::was_complete);
         let of_run = (&*info.id, was_complete);
         let canaries = self.watch_judges(world, live, (&files, &secrets), &*progress, of_run)?;
@@ -446,7 +447,7 @@ impl Run {
 
     /// Performs the executions in a new runtime, and handles interrupts.
     ///
-    /// Also returns the error of a result that could not be stored or loaded.
+    /// Also returns the error of a result that could not be stored or loaded; `None` without such an error.
     fn execute(
         &self,
         world: &World,

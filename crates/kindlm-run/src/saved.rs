@@ -27,7 +27,8 @@ pub struct Saved {
 impl Saved {
     /// Returns the result of `kindlm mutate` that is stored beside the report.
     ///
-    /// Returns `None` if there is no result of this run, or, after a notice, if it cannot be read.
+    /// Returns `None` if there is no result of this run. If the result cannot be read, sends a notice and returns
+    /// `None`.
     pub fn mutation(&self, world: &World) -> Option<MutationReport> {
         mutation_beside(world, &self.path, &self.report.run.id)
     }
@@ -60,7 +61,8 @@ impl Saved {
 
 /// Returns the mutation result beside a report.
 ///
-/// Returns `None` if there is no result of this run, or, after a notice, if the result cannot be read.
+/// Returns `None` if there is no result of the run `run`. If the result cannot be read, sends a notice and returns
+/// `None`.
 pub(crate) fn mutation_beside(world: &World, report: &Path, run: &str) -> Option<MutationReport> {
     Runs::mutation(report, run).unwrap_or_else(|err| {
         world.notify(&format!("warning: the mutation result is not shown: {err}"));
@@ -186,7 +188,7 @@ fn past_run(
     })
 }
 
-/// Reports that a newer run is still running and ignored.
+/// Sends a notice that a newer run is still running and is ignored.
 ///
 /// Fails if that run has ended without a report. Otherwise, the user would get the report of an older run as the last
 /// run.
@@ -240,8 +242,8 @@ pub fn keep(world: &World, place: &SuiteFolder, report: &AnyReport<'_>, quiet: b
 
 /// Returns the path of a report that the user names.
 ///
-/// Returns `None` if no such file exists, and `run` has neither a path separator nor a file extension. Such a text may
-/// be the id of a run.
+/// A text with a path separator or a file extension is a path, even if no such file exists. Returns `None` for any
+/// other text that names no file, because the text may be the id of a run.
 pub fn as_file(working_dir: &Path, run: &str) -> Option<PathBuf> {
     let path = working_dir.join(run);
     let looks_like = run.contains(['/', '\\']) || Path::new(run).extension().is_some();
@@ -266,7 +268,7 @@ fn from_file(path: &Path, named: &str) -> Result<Saved, Failure> {
     Ok(Saved { report, name, path })
 }
 
-/// Returns the failure for a run without a report. The journal must not be used in place of a report.
+/// Returns the failure for a run without a report.
 fn unfinished(journal: &Journal, called: &str) -> Failure {
     let id = &journal.header().run;
     let planned: u64 = journal.header().cases.iter().map(|it| u64::from(it.repeats)).sum();

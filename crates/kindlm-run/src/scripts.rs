@@ -26,7 +26,7 @@ impl Runner {
         Ok(Arc::new(Self { host: host(world, root)?, only_computes: false }))
     }
 
-    /// Creates a runner for scripts in the requests of clients, which only compute. These scripts have no files, no
+    /// Creates a runner for the scripts in requests of clients. These scripts only compute: they have no files, no
     /// environment variables, no network and no permissions.
     ///
     /// The compiler of the checks has the same rule; this runner does not rely on it.

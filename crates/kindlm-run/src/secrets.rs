@@ -22,7 +22,7 @@ impl Secrets {
     /// Collects the secret values of a run.
     ///
     /// The values come from variables in provider configurations or with secret-like names, and from passwords in URLs
-    /// of the environment. Values that the world learns later belong to them.
+    /// of the environment. Values that `world` learns later are masked, too.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.
     pub fn new(world: &World, providers: &Map<String, Value>) -> Self {
@@ -75,7 +75,7 @@ impl Secrets {
 
     /// Masks secrets in all texts of models, commands, checks, gates and warnings in a report.
     ///
-    /// The names of cases and models stay unchanged, because results are found by them.
+    /// The names of cases and models stay unchanged, because results are found by name.
     pub(crate) fn redact(&self, report: &mut Report) {
         report.cases.iter_mut().for_each(|it| self.case(it));
         self.redact_summary(report);

@@ -42,7 +42,7 @@ pub struct Selection {
     pub changed: bool,
     /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,
-    /// The run id or file of a report. Its durations balance the shards; `None` to balance without durations.
+    /// The id of a run, or the file of a report. Its durations balance the shards; `None` to balance without durations.
     pub shard_durations: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn filter(
     Ok(filter)
 }
 
-/// Warns if no test case has an excluded tag, but one has a similar tag.
+/// Warns if no test case has the excluded tag, but a test case has a similar tag.
 fn warn_unused(world: &World, suite: &Suite, tag: &str) {
     let tags = || suite.cases.iter().flat_map(|it| &*it.tags).map(String::as_str);
     if !tags().any(|it| it == tag)
@@ -347,7 +347,7 @@ fn look_back<'s>(
     Ok((runs, open))
 }
 
-/// The test cases by name, each with its digest and models.
+/// The test cases by name, each with its digest (`None` if it is unknown) and its models.
 type Expected<'s> = HashMap<&'s str, (Option<Fingerprint>, Vec<&'s str>)>;
 
 /// Returns the test cases of the suite that are not skipped and have a model.

@@ -35,7 +35,7 @@ pub struct Session {
 
 /// Returns the ports of a run.
 ///
-/// Models use the response store, and a replay refuses agents. Scripts run in worker processes. With a sandboxed
+/// Models use the response store. In a replay, agents cannot run. Scripts run in worker processes. With a sandboxed
 /// runner, there are only the models and the scripts: no command and no agent can run.
 pub(crate) fn ports<'a>(
     client: &'a Client,

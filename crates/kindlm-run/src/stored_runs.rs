@@ -257,7 +257,7 @@ fn row(run: &StoredRun) -> [String; 6] {
     ]
 }
 
-/// The runs to remove. A run must fulfil both conditions.
+/// The conditions for removing a run. A removed run fulfils both conditions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prune {
     /// The number of newest runs to keep.
@@ -354,7 +354,7 @@ fn may_remove(world: &World, folder: &Path, id: &str) -> Result<bool, Failure> {
 pub struct Leftovers {
     /// The ids of runs, newest first, without runs that are still running.
     pub runs: Vec<String>,
-    /// The folder of stored answers, if it has files.
+    /// The folder of stored answers; `None` if the folder has no files.
     pub responses: Option<PathBuf>,
     /// The description, one line for each kind.
     pub text: String,

@@ -17,7 +17,7 @@ pub struct SuiteFiles {
 }
 
 impl SuiteFiles {
-    /// Collects the files of a suite whose files were read through `files`.
+    /// Collects the config file of a suite, and the files that were read through `files`.
     pub fn new(place: &SuiteFolder, files: &Folder, suite: Option<&Suite>) -> Self {
         if let Some(suite) = suite {
             look_at_programs(suite, files);

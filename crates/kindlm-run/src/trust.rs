@@ -92,9 +92,10 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
-/// Copies the worst earlier result of each gate whose options are not recorded, after a merge or for `kindlm gate`.
+/// Copies the worst earlier result of each gate whose options are not recorded.
 ///
-/// Reports record neither these options nor the judge models, so these gates cannot be evaluated again.
+/// Reports record neither these options nor the judge models. So `kindlm merge` and `kindlm gate` cannot evaluate these
+/// gates again.
 pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
@@ -134,7 +135,7 @@ pub(crate) fn note_calibrations(world: &World, state: &Path, suite: &mut Suite, 
     }
 }
 
-/// Returns the agreement of each judged check of a suite.
+/// Returns the agreement of each judged check of a suite; `None` for a check without a calibration.
 fn find_calibrations(
     state: &Path,
     suite: &Suite,

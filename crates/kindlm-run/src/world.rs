@@ -11,7 +11,7 @@ use kindlm_types::BoxFuture;
 
 use crate::Registries;
 
-/// A function that reads an environment variable.
+/// A function that returns the value of an environment variable; `None` if the variable is not set.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A function that starts to listen for interrupts.

@@ -45,7 +45,8 @@ impl SuiteChanges {
         Ok((changes, project))
     }
 
-    /// Leaves out the changes that do not affect the case: with and without them, the digest of the case is the same.
+    /// Leaves out the changes that do not affect the case. With and without such a change, the digest of the case is
+    /// the same.
     ///
     /// Leaves out no change if a digest cannot be computed. Fails if no change affects the case.
     pub(super) fn relevant(self, world: &World, target: &Target) -> Result<Self, Failure> {
@@ -61,7 +62,7 @@ impl SuiteChanges {
             digest(&alone) == Some(old) && digest(&(&all - &alone)) == Some(new)
         };
         let idle: BTreeSet<usize> = all.iter().copied().filter(has_no_effect).collect();
-        // Changes that have no effect alone may have an effect together. If they have, keep all changes.
+        // Changes that have no effect alone may have an effect together. In that case, keep all changes.
         if digest(&idle) != Some(old) {
             return Ok(self);
         }
@@ -155,7 +156,7 @@ impl SuiteChanges {
 
 /// Returns the text of the older version: a file, or the suite's file in a commit.
 ///
-/// Fails if `from` names neither, or if the file cannot be read.
+/// Fails if `from` is neither a file nor a commit with that file, or if the file cannot be read.
 fn older(world: &World, place: &SuiteFolder, from: &str) -> Result<Vec<u8>, Failure> {
     let path = world.working_dir.join(from);
     if path.is_file() {

@@ -19,7 +19,7 @@ use self::trial::{Rule, Target, Trials};
 use crate::reports::json_text;
 use crate::{Failure, OpenOptions, World};
 
-/// The highest share of tries that may reach `max_repeats` undecided, if the pass rate is the good or the bad pass
+/// The highest share of tries that may stay undecided after `max_repeats`, for a case with the good or the bad pass
 /// rate.
 const UNDECIDED: f64 = 0.05;
 /// The highest number of repeats of a try.
@@ -137,7 +137,7 @@ impl<'a> PreparedBisection<'a> {
         Ok(Self { world, suite, target, rule, decisions, search })
     }
 
-    /// Describes the candidates, the test, and the number of executions to expect.
+    /// Describes the candidates, the statistical test, and the expected number of executions.
     pub fn describe(&self) -> String {
         use std::fmt::Write as _;
         let candidates = self.search.candidates();
@@ -182,8 +182,8 @@ impl<'a> PreparedBisection<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if a run of the case fails, for example because a key is missing, or if the files of a commit cannot be
-    /// written.
+    /// Fails if the case cannot be run, for example because a key is missing. Also fails if the files of a commit
+    /// cannot be written.
     pub fn run(self) -> Result<(Bisection, ExitStatus), Failure> {
         let Self { world, suite, target, rule, search, .. } = self;
         let mut trials = Trials::new(world, target.clone(), rule);

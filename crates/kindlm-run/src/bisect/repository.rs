@@ -24,7 +24,7 @@ pub(super) struct Commit {
     pub(super) subject: String,
 }
 
-/// The files of a commit, which are removed with this value.
+/// The files of a commit in a temporary folder. Dropping this value removes the folder.
 pub(super) struct Checkout {
     folder: TempDir,
 }

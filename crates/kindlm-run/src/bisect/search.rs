@@ -28,8 +28,8 @@ pub(super) struct FirstBad {
 
 /// Finds the first bad one of `count` candidates with few tries.
 ///
-/// The caller must have found that the state before the first candidate is good, and the last candidate bad. If a
-/// candidate is skipped, the open candidate nearest to the middle is tried instead.
+/// The caller has already found that the state before the first candidate is good, and that the last candidate is bad.
+/// If a candidate is skipped, the open candidate nearest to the middle is tried instead.
 pub(super) fn first_bad(
     count: usize,
     attempt: &mut dyn FnMut(usize) -> Result<Verdict, Failure>,
@@ -64,11 +64,11 @@ pub(super) struct SmallestBad {
     pub(super) is_stopped: bool,
 }
 
-/// Finds a minimal bad set among `count` changes: without any single one of its changes, the set is good or was skipped.
-/// The set is only minimal if the search was not stopped.
+/// Finds a minimal bad set among `count` changes. If any one change is removed from the set, the rest is good or was
+/// skipped. If the search was stopped, the set may not be minimal.
 ///
-/// The caller must have found that the empty set is good, and the set of all changes bad. The algorithm is `ddmin` of
-/// Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
+/// The caller has already found that the empty set is good, and that the set of all changes is bad. The algorithm is
+/// `ddmin` of Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
 pub(super) fn smallest_bad(
     count: usize,
     attempt: &mut dyn FnMut(&BTreeSet<usize>) -> Result<Verdict, Failure>,
@@ -101,7 +101,7 @@ pub(super) fn smallest_bad(
     Ok(found)
 }
 
-/// Returns the parts of a set, each with true, and then the sets without one of the parts, each with false.
+/// Splits a set into parts. Returns each part with true, and then the set without each part with false.
 fn candidates(set: &BTreeSet<usize>, parts: usize) -> Vec<(bool, BTreeSet<usize>)> {
     let items: Vec<usize> = set.iter().copied().collect();
     let bounds = |part: usize| (part * items.len() / parts, (part + 1) * items.len() / parts);

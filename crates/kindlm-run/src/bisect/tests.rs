@@ -38,7 +38,7 @@ fn simulate(good: f64, bad: f64, test: &dyn Fn(&mut Rng, f64) -> (Verdict, u64))
             executions += count;
             verdict
         };
-        // A wrong verdict about an end gives no answer.
+        // A search with a wrong verdict about an end gives no answer.
         let suspects = if attempt(Some(15)) == Verdict::Bad && attempt(None) == Verdict::Good {
             first_bad(16, &mut |at| Ok(attempt(Some(at)))).unwrap().suspects
         } else {
@@ -312,7 +312,7 @@ fn refuses_what_cannot_be_searched() {
     }
 }
 
-/// A suite whose model is at `url`, and costs a tenth of a US dollar for each answer of the mock.
+/// Returns a suite whose model is at `url`. Each answer of the mock costs 0.10 US dollars.
 fn served(url: &str, prompt: &str, gates: &str) -> String {
     format!(
         r#"kindlm: 1

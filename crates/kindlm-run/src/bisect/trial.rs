@@ -13,10 +13,10 @@ use kindlm_wire::bisect::{DecisionTest, Step, StepVerdict};
 use super::search::Verdict;
 use crate::{Failure, Prepared, Progress, Project, RunConfig, Selection, World, resume};
 
-/// The kinds of providers that run a program, which is not a part of the suite's digest.
+/// The kinds of providers that run a program. The suite's digest does not cover this program.
 const PROGRAMS: [&str; 3] = ["command", "mcp", "script"];
 
-/// The reason of a step after an interrupt.
+/// The `reason` of a step that the user interrupted.
 const INTERRUPTED: &str = "the user interrupted it";
 
 /// The case to try, on one model.
@@ -34,7 +34,7 @@ pub(super) struct Rule {
     pub(super) error: f64,
     pub(super) max_repeats: u32,
     pub(super) max_executions: Option<u64>,
-    /// The budget of all tries together, in US dollars.
+    /// The budget of all tries together, in US dollars; `None` for no limit.
     pub(super) budget_usd: Option<f64>,
     pub(super) allow_unpriced: bool,
 }
@@ -104,8 +104,8 @@ impl<'a> Trials<'a> {
 
     /// Tries a version of the suite, and adds the step. A version that cannot be loaded is skipped.
     ///
-    /// The result of an earlier try with an equal digest is reused, unless the case may run a program whose files
-    /// differ between the tries. With `is_same_tree`, all files besides the suite are the same in each try.
+    /// The result of an earlier try with an equal digest is reused. If the case may run a program, this needs
+    /// `is_same_tree`: all files besides the suite are the same in each try.
     pub(super) fn attempt(
         &mut self,
         tried: String,

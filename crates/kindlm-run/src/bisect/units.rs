@@ -170,7 +170,7 @@ fn texts(place: &str, old: &str, new: &str, units: &mut Vec<Unit>) -> Difference
     Difference::Text(parts)
 }
 
-/// Returns the value with the chosen changes; `None` if it is absent then.
+/// Returns the value with the chosen changes; `None` if the value is absent with these changes.
 fn applied(difference: &Difference, chosen: &BTreeSet<usize>) -> Option<Value> {
     Some(match difference {
         Difference::Same(value) => value.clone(),

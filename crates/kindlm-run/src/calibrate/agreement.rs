@@ -12,7 +12,7 @@ use super::table::as_table;
 use super::{Correction, Findings, Obstacle};
 use crate::{Failure, Outcome, World};
 
-/// The agreement of a judge with people, and pass rates corrected with it.
+/// The agreement of a judge with people, and the corrected pass rates.
 pub struct Agreement {
     /// The name of the judge.
     pub(super) judge: String,

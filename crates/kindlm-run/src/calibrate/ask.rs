@@ -28,7 +28,7 @@ pub struct Question {
     pub min_score: Option<f64>,
 }
 
-/// An output, the checks that ask about it, and the labels for the answer.
+/// An output, the checks that ask about it, and the labels that people gave it.
 pub(super) struct Case {
     /// The digest of the output, its input and variables, and the question.
     pub(super) digest: String,
@@ -85,7 +85,7 @@ impl Case {
 
 /// Returns the verdicts in the results of a case as text, such as `pass`.
 ///
-/// A set of rules has several verdicts, each after the id of its rule. They count together, because verdicts about the
+/// A set of rules has several verdicts, each after the id of its rule. The text joins them, because verdicts about the
 /// same output depend on each other. Returns `None` if a verdict is missing, or if all results were skipped.
 pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
     let mut all = Vec::new();
@@ -239,7 +239,7 @@ impl Plan {
             ));
         };
         if check.meta.id != kind {
-            // Stored calibrations are found by the id of the check, and a set has another id than the check in it.
+            // Stored calibrations are found by the id of the check. A set and the check in the set have different ids.
             return Err(format!(
                 "`{kind}` is a set: write its `{}` as a separate entry",
                 check.meta.id

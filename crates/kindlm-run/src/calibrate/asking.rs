@@ -17,7 +17,7 @@ const SECOND: u32 = 1_000;
 pub(super) struct Asking<'a> {
     /// The models that can be named as judge.
     pub(super) models: &'a [Model],
-    /// The id of the judge for questions that name no judge.
+    /// The id of the judge for questions that name no judge; `None` if there is no default judge.
     pub(super) default: Option<&'a str>,
     pub(super) concurrency: usize,
     pub(super) budget_usd: Option<f64>,

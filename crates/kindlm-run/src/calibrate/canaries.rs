@@ -48,11 +48,11 @@ struct Sample {
 
 /// The settings for asking the judges of a run.
 pub(crate) struct CanaryRun<'a> {
-    /// The models. They are asked without the response store, because each answer must be new.
+    /// The ports that ask the models. They bypass the response store, because each answer must be new.
     pub(crate) ports: Ports<'a>,
     pub(crate) suite: &'a Suite,
     pub(crate) concurrency: usize,
-    /// The budget of the run, in US dollars.
+    /// The budget of the run, in US dollars; `None` for no limit.
     pub(crate) budget_usd: Option<f64>,
     /// The id of the run.
     pub(crate) run: &'a str,
@@ -117,7 +117,7 @@ impl<'s> Canaries<'s> {
         questions
     }
 
-    /// Asks no judge, for this reason. Earlier watches are still reported.
+    /// Cancels all questions, for the reason `why`. Earlier watches are still reported.
     pub(crate) fn refrain(&mut self, why: &str) {
         for judge in &mut self.judges {
             if matches!(judge.intent, Intent::Ask(_)) {
@@ -126,8 +126,8 @@ impl<'s> Canaries<'s> {
         }
     }
 
-    /// Returns a warning for each judge that will not be asked, except for judges that this run asked before it was
-    /// resumed.
+    /// Returns a warning for each judge that will not be asked. There is no warning for a judge that this run asked
+    /// before it was resumed.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         self.judges.iter().filter_map(|judge| {
             let base = CanaryWatch::new(judge.panel.name(), judge.check);
@@ -233,7 +233,7 @@ fn reported(base: CanaryWatch, watch: Watch, count: usize) -> CanaryWatch {
     }
 }
 
-/// Decides for each judge if it is asked, and about which outputs.
+/// Decides which judges are asked, and about which outputs.
 struct Planner<'a, 's> {
     world: &'a World,
     place: &'a SuiteFolder,

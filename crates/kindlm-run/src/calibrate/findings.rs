@@ -29,7 +29,7 @@ pub(super) struct Findings {
     pub(super) interval: Result<Interval, Undefined>,
     /// True if an output has several labelled verdicts.
     pub(super) has_sets: bool,
-    /// The judge's disagreement with itself; `None` if it was asked only once.
+    /// The judge's disagreement with itself; `None` if the judge was asked only once.
     pub(super) own_noise: Option<OwnNoise>,
     /// The counts by criterion or rule; empty if there is only one criterion or rule.
     pub(super) groups: Vec<(String, Confusion)>,
@@ -37,20 +37,20 @@ pub(super) struct Findings {
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
     /// The kappa between labels and scores, with linear weights.
     ///
-    /// The field is `None` if no label of an output with a score is strictly between 0 and 1.
+    /// The field is `None` if every label of a scored output is 0 or 1.
     pub(super) weighted: Option<Result<f64, Undefined>>,
     /// The lowest label, from 0 to 1, that counts as a pass.
     label_threshold: f64,
 }
 
-/// The number of outputs that lack a verdict of the judge, out of all outputs with or without labels.
+/// The counts of the labelled outputs, or of the outputs without a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutputCounts {
     /// The number of outputs that lack at least one verdict.
     pub(super) errored: usize,
     /// The number of all outputs, with and without verdicts.
     pub(super) all: usize,
-    /// The predicate of a sentence about the outputs that lack a verdict.
+    /// The predicate of a sentence about the outputs that lack a verdict, such as `were not judged`.
     pub(super) verb: &'static str,
 }
 
@@ -117,7 +117,7 @@ impl Findings {
         self.confusion.total() + self.errored
     }
 
-    /// Counts the outputs whose samples have labels, or no labels.
+    /// Counts the outputs with labels if `with_labels` is true, else the outputs without labels.
     ///
     /// A set of rules has several samples of one output, and the output counts once.
     pub(super) fn outputs(&self, with_labels: bool) -> OutputCounts {
@@ -169,8 +169,7 @@ impl Findings {
         })
     }
 
-    /// Returns, for each criterion with a digest, the number of labels for each verdict of people and each verdict of
-    /// the judge.
+    /// Returns the counts of labels for each criterion with a digest, by the verdicts of people and of the judge.
     fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {
@@ -202,7 +201,7 @@ impl Findings {
             criteria: self.criteria(&template.calibrated_at),
             answered: answered.into_iter().collect(),
             fingerprints: fingerprints.into_iter().cloned().collect(),
-            // Only calibrations without errors are stored, so a stored value is always 0.
+            // Only calibrations without errors are stored, so the stored number is always 0.
             errored: self.errored,
             base_rate: self.confusion.base_rate().map_or(0.0, kindlm_stats::Tally::rate),
             agreement: self.confusion.agreement().map_or(0.0, kindlm_stats::Tally::rate),

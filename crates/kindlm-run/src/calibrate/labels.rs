@@ -219,7 +219,7 @@ struct Ratings {
 
 impl Ratings {
     /// Returns an error message if the label `human` contradicts the first label: one is a pass, and the other is a
-    /// fail.
+    /// fail. Returns `None` without a contradiction.
     fn contradiction(&self, human: f64, label_threshold: f64) -> Option<String> {
         let (line, first) = self.given.first()?;
         if (*first >= label_threshold) == (human >= label_threshold) {
@@ -401,7 +401,7 @@ struct Fields<'p> {
     assertion: Option<String>,
     instruction: Option<String>,
     criteria: Option<Value>,
-    /// A key that resembles `label`, for the suggestion in the error message.
+    /// A key that resembles `label`, for the suggestion in the error message; `None` without such a key.
     near_label: Option<String>,
     problems: &'p mut Problems,
     is_good: bool,

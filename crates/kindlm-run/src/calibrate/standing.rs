@@ -22,7 +22,7 @@ pub enum JudgeState {
 pub struct JudgeWatches {
     store: Calibrations,
     judge: Judge,
-    /// The digest of the settings of the judge's provider.
+    /// The digest of the settings of the judge's provider; `None` without such settings.
     decided: Option<String>,
 }
 
@@ -43,7 +43,7 @@ impl JudgeWatches {
     /// Fails if the calibrations or their watches cannot be read.
     pub fn state(&self, check: &str) -> Result<JudgeState, Failure> {
         let failed = |err: kindlm_store::StoreError| Failure::store(&err);
-        // The file keeps calibrations with earlier instructions. Their alarms are not valid for the present
+        // The store also has calibrations with earlier instructions. Their alarms are not valid for the present
         // instructions.
         let known = self.store.for_judge(&self.judge).map_err(failed)?.into_iter();
         let known = known.filter(|it| it.check == check && it.providers == self.decided);

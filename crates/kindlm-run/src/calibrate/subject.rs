@@ -150,7 +150,7 @@ impl Subject {
     ///
     /// Fails if a row cannot be judged, or if rows differ in the check, the judge or the instructions. The error
     /// message gives the lines of the first 20 problems. Also fails if `question` has no effect because every row has
-    /// its own question. Also fails if no model can judge, or if the check names another judge than the caller.
+    /// its own question. Also fails if no model can judge, or if the check names another judge than the requested one.
     pub fn plan(
         &self,
         world: &World,
@@ -276,7 +276,7 @@ pub struct Planned<'s> {
     source: Option<CanarySource>,
 }
 
-/// Returns the file of labels and its settings, from which later runs draw canaries.
+/// Returns the source of canaries for later runs: the file of labels and its settings.
 ///
 /// Returns `None` if the file is outside of the suite's folder, or if its path is not UTF-8.
 fn source_of(folder: &Path, file: &LabelFile, question: &Question) -> Option<CanarySource> {

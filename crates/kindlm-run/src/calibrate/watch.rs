@@ -21,7 +21,7 @@ use crate::judge_setup::Panel;
 use crate::secrets::Secrets;
 use crate::{Failure, Progress, World, identity};
 
-/// The number of canaries, with a margin, that one watch needs to detect that half of the verdicts differ.
+/// The number of canaries, with a margin, with which one watch can detect that half of the verdicts differ.
 const ENOUGH: u64 = 20;
 
 /// The maximum number of differences that are shown.
@@ -42,7 +42,7 @@ pub(super) struct Watched {
     /// The number of stored watches of the calibration, including this watch if it is stored.
     pub(super) count: usize,
     is_stored: bool,
-    /// The reason why one watch cannot find a change of the judge; `None` if it can.
+    /// The reason why one watch cannot find a change of the judge; `None` if one watch can find a change.
     pub(super) caveat: Option<String>,
     changes: Vec<Change>,
     failed_by_provider: bool,
@@ -61,11 +61,12 @@ impl Planned<'_> {
         self.plan.cases.len().min(canaries)
     }
 
-    /// Asks the judge again about up to `canaries` outputs of its calibration, and stores the result beside it.
+    /// Asks the judge again about up to `canaries` outputs of its calibration, and stores the result beside the
+    /// calibration.
     ///
     /// A canary is an output that the calibration asked about twice, with a verdict each time. The outputs are a random
-    /// sample of the canaries in the file. Its seed is the time of the calibration and the number of earlier watches.
-    /// If no output was judged, nothing is stored.
+    /// sample of the canaries in the file. The seed of the sample is the time of the calibration and the number of
+    /// earlier watches. If no output was judged, nothing is stored.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl Planned<'_> {
 
     /// Returns the stored calibration of this judge, check and instructions.
     ///
-    /// Fails if there is no calibration, or if it cannot be watched.
+    /// Fails if there is no calibration, or if the calibration cannot be watched.
     fn watched_calibration(&self, store: &Calibrations) -> Result<Calibration, Failure> {
         let (panel, check) = (&self.panel, &self.plan.check);
         let refused = |why: &str| {
@@ -171,9 +172,9 @@ pub(super) fn check_calibration(
     Ok(())
 }
 
-/// Returns a random sample of up to `canaries` cases that are canaries, after `earlier` watches of the calibration.
+/// Returns a random sample of up to `canaries` cases that are canaries. `earlier` is the number of earlier watches.
 ///
-/// Fails with the reason if no case of the file is a canary. Missing canaries are a warning.
+/// Sends a warning if the file lacks some canaries. Fails with the reason if no case of the file is a canary.
 pub(super) fn draw<C>(
     world: &World,
     mut cases: Vec<C>,
@@ -241,14 +242,14 @@ pub(super) fn store_watch(
     Ok(Watched { watch, count, is_stored, caveat, changes, failed_by_provider })
 }
 
-/// Returns the reason why one watch of a calibration cannot find a change; `None` if it can.
+/// Returns the reason why one watch of a calibration cannot find a change; `None` if one watch can find a change.
 pub(super) fn caveat(calibration: &Calibration) -> Option<String> {
     let canaries = calibration.canaries.len() as u64;
     let noise = calibration.own_noise?.upper().ok()?;
     least_alarm(noise, canaries).is_none().then(|| describe_limit(canaries))
 }
 
-/// Returns the caveat that no number of different verdicts about this many canaries raises an alarm.
+/// Returns the caveat for a watch that cannot raise an alarm with this number of canaries.
 fn describe_limit(canaries: u64) -> String {
     let why =
         if canaries < ENOUGH { "there are too few labels" } else { "its own noise is too high" };
@@ -262,8 +263,8 @@ fn describe_limit(canaries: u64) -> String {
     )
 }
 
-/// Returns the lowest number of different verdicts about `total` outputs that is an alarm in one watch; `None` if no
-/// number is.
+/// Returns the lowest number of different verdicts that raises an alarm in one watch of `total` outputs. Returns `None`
+/// if even `total` different verdicts raise no alarm.
 fn least_alarm(noise: f64, total: u64) -> Option<u64> {
     (0..=total).find(|different| {
         let Ok(counts) = Tally::new(*different, total) else { return false };
@@ -274,9 +275,9 @@ fn least_alarm(noise: f64, total: u64) -> Option<u64> {
     })
 }
 
-/// Returns the upper end of the judge's own noise, and a drift test without any evidence yet.
+/// Returns the upper confidence limit of the judge's own noise, and a drift test without any evidence yet.
 ///
-/// Fails if this upper end is 1, because no change can then be detected, or if the noise was not measured.
+/// Fails if the limit is 1, because no change can then be detected. Also fails if the noise was not measured.
 pub(super) fn noise_of(calibration: &Calibration) -> Result<(f64, Drift), Failure> {
     let noise = calibration.own_noise.and_then(|it| it.upper().ok());
     let drift = noise.and_then(|it| Some((it, Drift::new(it).ok()?)));
@@ -330,7 +331,7 @@ impl NewVerdicts {
         new
     }
 
-    /// Returns the description of a change of the model that answers.
+    /// Returns the description of a change of the model that answers; `None` if there is no change.
     ///
     /// A model may have several fingerprints at the same time. So the fingerprint counts as changed only if no answer
     /// has a fingerprint of the calibration.

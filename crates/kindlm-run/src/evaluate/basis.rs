@@ -62,7 +62,7 @@ impl Files for Referred<'_> {
 
 /// True if a JSON text contains a path.
 ///
-/// The path begins a string or follows a `/`, and it ends the string or stands before a `:`.
+/// The path follows a `"` or a `/`, and stands before a `"` or a `:`.
 fn names(text: &str, path: &str) -> bool {
     text.match_indices(path).any(|(at, _)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
@@ -79,7 +79,7 @@ pub(super) struct Basis<'a> {
 }
 
 impl<'a> Basis<'a> {
-    /// Creates the basis of records that these models judge.
+    /// Creates the basis for records whose checks may ask these models.
     ///
     /// `judge` is the id of the model for checks that name no judge.
     ///
@@ -115,7 +115,8 @@ impl<'a> Basis<'a> {
         self
     }
 
-    /// Returns the digest of one record. Its `rules` must be compiled first, so that the files that they name are read.
+    /// Returns the digest of one record. `rules` are the texts of `expect` and `assertions`. Compile them first,
+    /// because compiling reads the files that they name.
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
         let [expect, assertions] = rules.map(|it| without_escapes(it.unwrap_or_default()));
         let files = self.files.named_in(&[&expect, &assertions, &self.setup]);

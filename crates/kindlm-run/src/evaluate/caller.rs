@@ -34,8 +34,8 @@ impl Caller {
 
     /// Waits until the evaluation must end, because the caller leaves or abandons the record.
     ///
-    /// If the record asks judges, the caller of an abandoned record still waits for their cost. So the evaluation ends
-    /// only [`LATE_ANSWERS`] later.
+    /// If the record asks judges, the caller of an abandoned record still waits for the cost of the judges. So the
+    /// evaluation ends only [`LATE_ANSWERS`] later.
     pub(super) async fn must_end(&self, asks_judges: bool) {
         let Some(mut state) = self.0.clone() else { return std::future::pending().await };
         let is_abandoned = state.wait_for(|it| *it).await.is_ok();

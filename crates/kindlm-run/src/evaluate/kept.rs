@@ -1,7 +1,7 @@
 //! The file of `--output`. With `--resume`, records with a valid result in this file are not evaluated again.
 //!
-//! While an evaluation resumes, the earlier results are in a second file, and are copied line by line. The two files
-//! together always hold all results, so no result is lost if the process is killed.
+//! While a resumed evaluation runs, the earlier results are in a second file. Their lines are copied one by one. The
+//! two files together always hold all results, so no result is lost if the process is killed.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -24,7 +24,8 @@ pub(super) struct Output {
     pub(super) file: BufWriter<File>,
     /// The reader of the earlier results; `None` without earlier results.
     pub(super) kept: Option<Kept>,
-    /// The lock that stops a second process from writing the same file. Both processes would pay for the same answers.
+    /// The lock that stops a second process from writing the same file; `None` for a device or a pipe. Without the
+    /// lock, both processes would pay for the same answers.
     _lock: Option<FileLock>,
 }
 
@@ -55,8 +56,11 @@ impl Kept {
 impl Output {
     /// Opens the file for results.
     ///
-    /// Fails if the file cannot be written, if another process has locked the file, or if the file or the second file
-    /// is not empty and `resume` is false. With `resume`, fails if one of these files is not empty and has no results.
+    /// Fails if:
+    ///
+    /// - the file cannot be written, or another process has locked the file;
+    /// - `resume` is false, and the file or the second file is not empty;
+    /// - `resume` is true, and one of these files is not empty and has no results.
     pub(super) fn open(path: PathBuf, resume: bool) -> Result<Self, Failure> {
         let failed = |err: &io::Error| {
             let why = kindlm_store::describe_io_error(err);
@@ -114,7 +118,8 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// Moves the earlier results from `path` to the file `before`.
 ///
-/// If `before` exists, an earlier resumed run was interrupted. The lines that it did not copy are appended.
+/// If `before` exists, an earlier resumed run was interrupted. The lines that this earlier run did not copy are
+/// appended.
 fn put_aside(path: &Path, before: &Path) -> io::Result<()> {
     let open = |path: &Path| match File::open(path) {
         Ok(file) => Ok(Some(Kept(Box::new(BufReader::new(file))))),

@@ -1,5 +1,5 @@
-//! Detects unknown keys of a record that resemble the keys of checks or actions. Without this error, such a key would
-//! be ignored, and the record could pass.
+//! Detects unknown keys of a record that resemble the keys of checks or actions. Such a key is an error. Otherwise, the
+//! key would be ignored, and the record could pass.
 
 use std::borrow::Cow;
 

@@ -59,7 +59,7 @@ struct Evaluator<'a> {
     /// The data that a result depends on; `None` if the results cannot be resumed.
     basis: Option<Basis<'a>>,
     control: Control,
-    /// The mean score that a record without a `threshold` needs to pass.
+    /// The mean score that a record without a `threshold` needs to pass; `None` for no such score.
     threshold: Option<f64>,
     /// The maximum number of scripts of a record; `None` for no limit.
     max_scripts: Option<usize>,
@@ -201,8 +201,11 @@ impl<'a> Evaluator<'a> {
 
     /// Copies the earlier result of a record.
     ///
-    /// Returns `None` if the result is errored or the record malformed, or if the record, its rules or its judges have
-    /// changed.
+    /// Returns `None` if:
+    ///
+    /// - the result is errored;
+    /// - the record is malformed;
+    /// - the record, its id, its rules or its judges have changed.
     fn keep(&self, json: &[u8], kept: &[u8], number: u64, out: &mut Vec<u8>) -> Option<ExitStatus> {
         let evaluation = kept::answered(kept)?;
         let line = Line::parse(json).ok()?;
@@ -573,7 +576,7 @@ fn rule_ids<'v>(block: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// Returns the JSON text of a record's rules: `expect`, then `assertions`.
+/// Returns the JSON texts of a record's rules: `expect`, then `assertions`; `None` for a missing key.
 fn rules<'a>(line: &Line<'a>) -> [Option<&'a str>; 2] {
     [line.expect, line.assertions].map(|it| it.map(RawValue::get))
 }

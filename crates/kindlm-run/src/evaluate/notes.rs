@@ -37,7 +37,7 @@ pub(super) struct Notes {
 #[derive(Default)]
 struct Unchecked {
     count: u64,
-    /// The ids of the first few records, by line.
+    /// The ids of the first few records, by line; `None` for a record without an id.
     first: BTreeMap<u64, Option<String>>,
 }
 

@@ -87,7 +87,7 @@ impl Default for EvaluateConfig {
 pub enum Records {
     /// A file, relative to the working folder.
     File(PathBuf),
-    /// A stream. A separate thread reads it for JSON lines with `output`, or without a judge.
+    /// A stream. For JSON lines with `output` or without a judge, a separate thread reads the stream.
     Stream(Box<dyn Read + Send>),
 }
 
@@ -256,7 +256,7 @@ impl Evaluation<'_> {
         });
         let status = status.map_err(|_| Failure::internal("the evaluation stopped"));
         let status = match status? {
-            // For example, the interrupt was received before the first record.
+            // An interrupt before the first record, for example, is not a failure.
             Err(_) if interrupted => ExitStatus::Interrupted,
             Err(failure) => return Err(failure),
             Ok(status) => status,
@@ -271,7 +271,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// Refuses to overwrite one named file with another, before any record is read.
+/// Checks, before any record is read, that the named files differ and that the summary can be written.
 fn check_targets(
     world: &World,
     suite: Option<&Project>,

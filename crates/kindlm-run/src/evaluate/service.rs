@@ -93,9 +93,9 @@ pub fn check_evidence(json: &[u8]) -> Result<(), String> {
     Line::parse(json).map(drop).map_err(|it| it.error)
 }
 
-/// Receives the results of the checks of a record as soon as they are evaluated.
+/// The channel for the results of the checks of a record. Each result is sent as soon as its check is evaluated.
 ///
-/// Receives nothing if no check of the record asks a question or is required, because all results are then known at
+/// Nothing is sent if no check of the record asks a question or is required, because all results are then known at
 /// once.
 pub type WatchResults = mpsc::UnboundedSender<EvaluatedResult>;
 
@@ -131,8 +131,8 @@ pub struct Evaluated {
     pub cost: JudgeCost,
 }
 
-/// A record that waits for its evaluation, or is being evaluated. If it is dropped, its evaluation does not start, or
-/// ends at once.
+/// A record that waits for its evaluation, or is being evaluated. Dropping this value skips the evaluation or ends it
+/// at once.
 #[derive(Debug)]
 pub struct PendingRecord {
     result: oneshot::Receiver<Result<Evaluated, RecordError>>,
@@ -140,7 +140,7 @@ pub struct PendingRecord {
 }
 
 impl PendingRecord {
-    /// Waits for the result. If the future is dropped, this can be called again.
+    /// Waits for the result. If the future is dropped, this method can be called again.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl RecordService {
         let models = suite.as_ref().map_or(&[][..], |it| &it.suite.models);
         let has_judge = judge_of(models, None).is_some();
         let run = move || {
-            // The receiver waits until the judges are open, and then ignores this channel.
+            // The receiver waits for one message: the judges are open, or the start has failed.
             let ready = || drop(started.send(Ok(())));
             if let Err(failure) = serve(&world, suite.as_ref(), (sender, concurrency), todo, ready)
             {

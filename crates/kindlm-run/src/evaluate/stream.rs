@@ -44,7 +44,7 @@ enum Work {
 struct Done {
     text: Vec<u8>,
     status: ExitStatus,
-    /// The error of the first record that needs a judge model, if no judge model is configured.
+    /// The error of the first record that needs a judge model; `None` if no record lacks a judge model.
     no_judge: Option<NoJudge>,
 }
 

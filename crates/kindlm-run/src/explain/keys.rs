@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 /// The maximum number of allowed values, and of meanings of one key, on a page.
 const LISTED: usize = 12;
 
-/// The number of alternatives above which an object counts as an entry of a list of assertions.
+/// An object with more alternatives than this number counts as an entry of a list of assertions.
 ///
 /// The page of an entry has only the keys that more than half of the alternatives have.
 const MANY: usize = 20;
@@ -20,7 +20,7 @@ pub(super) struct Key<'a> {
     pub path: String,
     /// True if the object that has the key requires it.
     is_required: bool,
-    /// The schemas of the key. Several schemas apply to different kinds of the object that has the key.
+    /// The schemas of the key, one for each kind of object that has the key.
     schemas: Vec<&'a Value>,
 }
 

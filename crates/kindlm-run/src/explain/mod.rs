@@ -63,7 +63,7 @@ pub fn topics() -> Vec<String> {
     all
 }
 
-/// Returns the page of a key, followed by the page of the registry entry that it configures.
+/// Returns the page of a key, followed by the page of the registry entry that the key configures.
 fn key(topic: &str) -> Result<String, Failure> {
     let schema = kindlm_config::json_schema();
     let keys = Keys::from_schema(&schema);

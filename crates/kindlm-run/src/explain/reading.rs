@@ -15,10 +15,14 @@ const FIXTURES: [&str; 11] = [
     "questions",
 ];
 
-/// Returns a page without fixtures, and without the headings that lose all their text.
+/// Returns a page without the parts that only tests need, and without the headings that lose all their text.
 ///
-/// The section "Examples" of a gate, the code blocks in the section "Failure codes", and code blocks whose result is a
-/// configuration error are left out too, because only tests need these parts.
+/// Only tests need these parts:
+///
+/// - fixtures;
+/// - the section "Examples" of a gate;
+/// - the code blocks in the section "Failure codes";
+/// - code blocks whose result is a configuration error.
 pub(super) fn without_fixtures(page: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut section = "";

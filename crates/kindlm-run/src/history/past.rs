@@ -106,7 +106,7 @@ impl PastRuns {
         })
     }
 
-    /// Returns the results of a run; `None`, after a notice, if it cannot be read.
+    /// Returns the results of a run. If the run cannot be read, sends a notice and returns `None`.
     pub(crate) fn results(&self, id: &str) -> Option<Arc<PastResults>> {
         let mut all = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = all.get(id) {
@@ -163,7 +163,7 @@ impl PastCase {
         }
     }
 
-    /// Returns true if the case held, and false if it failed; `None` if it was not decided.
+    /// Returns true if the case held, and false if it failed; `None` if the case was not decided.
     pub(super) fn decided(&self) -> Option<bool> {
         match self.outcome {
             Outcome::Passed | Outcome::Scored => Some(true),

@@ -188,7 +188,7 @@ fn held(head: &RunHead, decided: RateCount) -> Rate {
     MeasuredRate::of_independent(decided).into()
 }
 
-/// Returns a case if one of its outcomes held and the other failed.
+/// Returns a case that held in one of the two runs and failed in the other; `None` for any other case.
 fn flipped(
     (case, model): &(String, String),
     before: &PastCase,

@@ -114,7 +114,7 @@ impl Observed for Originals {
 /// Counts each judged execution, and stores none.
 struct Counting<'a> {
     tally: Mutex<Tally>,
-    /// The case in the tally and the repeat, for each position of the plan.
+    /// For each position of the plan: the index of the case in the tally, and the repeat.
     places: Vec<(usize, usize)>,
     originals: &'a Originals,
     failed_by_provider: AtomicBool,

@@ -63,8 +63,8 @@ pub struct MutateConfig {
 /// - an operator or a selected test is unknown, or nothing can be mutated;
 /// - the configuration of a provider is invalid, or the HTML page cannot be written;
 /// - judges are allowed, and the gate `judgeKappaMin` requires a calibration that a judge lacks;
-/// - judges are allowed, and a judge lacks a price that a budget requires, or a key although every answer must be
-///   requested;
+/// - judges are allowed, a budget is set, and the price of a judge is unknown;
+/// - judges are allowed, the key of a judge is missing, and every answer must be requested;
 /// - the response store cannot be used.
 pub fn mutate(
     world: &World,

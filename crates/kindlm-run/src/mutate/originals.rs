@@ -37,7 +37,7 @@ struct RecordedCase {
     name: String,
     model: String,
     digest: Option<String>,
-    /// The first execution that passed.
+    /// The first execution that passed; `None` if no execution passed.
     passed: Option<Execution>,
 }
 
@@ -51,7 +51,7 @@ impl RecordedCase {
 }
 
 impl Originals {
-    /// Reads the executions of the selected cases that passed, and finds their mutants.
+    /// Reads the passed executions of the selected cases, and finds their mutants.
     ///
     /// Also replaces the bodies of these cases in the suite, if checks are left out because they ask models.
     pub(super) fn load(

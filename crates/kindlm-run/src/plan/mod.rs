@@ -31,7 +31,7 @@ pub struct PlanConfig {
     pub alpha: f64,
     /// The numbers of repeats to plan for, each at least 1.
     pub repeats: Vec<u32>,
-    /// The way in which the cases fall.
+    /// The way in which the pass rates of the cases fall.
     pub shape: PlanShape,
 }
 

@@ -33,9 +33,10 @@ pub(super) struct Past {
 #[derive(Debug)]
 struct PastCase {
     cluster: String,
-    /// The digest of the case without its prompt; the digest of the whole case if the report has no other digest.
+    /// The digest of the case without its prompt; the digest of the whole case if the report has no other digest;
+    /// `None` if the report has no digest.
     digest: Option<String>,
-    /// The digest of the whole case in the newest run, with the prompt.
+    /// The digest of the whole case in the newest run, with the prompt; `None` if it was not recorded.
     whole_digest: Option<String>,
     passed: u64,
     judged: u64,
@@ -184,7 +185,7 @@ impl Past {
             .with_help("name a run whose cases passed or failed")
     }
 
-    /// Returns the mean over the cases of their cost per execution.
+    /// Returns the mean over all cases of each case's cost per execution.
     ///
     /// The result is [`Costs::Unknown`] if the cost of any execution is unknown: a mean of the other executions could
     /// be too low or too high. The cost is also unknown without executions.
@@ -255,7 +256,8 @@ fn cases(count: usize) -> String {
     format!("{count} case{}", if count == 1 { "" } else { "s" })
 }
 
-/// Returns the cost of an execution and its judges as if no answer were stored, in US dollars; `None` if it is unknown.
+/// Returns the cost of an execution and its judges in US dollars, as if no answer came from the response store. Returns
+/// `None` if the cost is unknown.
 fn cost(it: &ExecutionResult) -> Option<f64> {
     Some(it.execution.spend.cost_usd? + it.judge_cost_usd?)
 }

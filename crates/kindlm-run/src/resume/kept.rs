@@ -33,7 +33,7 @@ pub(crate) struct Kept {
     past: Option<EarlierRun>,
     secrets: Secrets,
     reader: Reader,
-    /// The locations of executions in the journal, by position in the plan.
+    /// The locations of executions in the journal, by position in the plan; `None` for an execution that is not stored.
     places: Mutex<Vec<Option<EntryLocation>>>,
     /// The case summaries; `None` if they could not be stored.
     heads: Mutex<Option<CaseSummaries>>,
@@ -45,7 +45,7 @@ struct Shared {
     writer: JournalWriter,
     /// True if appended data may not be on the disk yet.
     dirty: AtomicBool,
-    /// The first error of a sync.
+    /// The first error of a sync; `None` without an error.
     failure: Mutex<Option<RecordError>>,
 }
 

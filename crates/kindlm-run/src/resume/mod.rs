@@ -30,8 +30,8 @@ pub struct Past(Journal);
 ///
 /// # Errors
 ///
-/// Fails if no such run or several such runs exist, the run belongs to another suite or to `kindlm trace`, or its
-/// journal cannot be read.
+/// Fails if no such run or several such runs exist, or if the journal of the run cannot be read. Also fails if the run
+/// belongs to another suite or to `kindlm trace`.
 pub fn find(
     world: &World,
     place: &SuiteFolder,
@@ -131,7 +131,7 @@ impl Past {
         targets
     }
 
-    /// Returns the failure of a resumed run if the suite has none of its tests.
+    /// Returns the failure of a resumed run whose tests are all missing from the suite.
     pub(crate) fn nothing_left(&self) -> Failure {
         let run = &self.0.header().run;
         Failure::input(format!(
@@ -140,7 +140,7 @@ impl Past {
         .with_help(START_ANEW)
     }
 
-    /// Returns the executions that are not done yet.
+    /// Returns the part of the plan that is not done yet.
     ///
     /// Also reports damaged lines of the journal.
     pub(crate) fn open(&self, world: &World, suite: &Suite, plan: &Plan) -> Result<Plan, Failure> {
@@ -180,7 +180,7 @@ fn report_damaged(world: &World, index: &Index, open: &[Unit]) {
 
 const START_ANEW: &str = "undo that to resume the run, or start a new one with `kindlm test`";
 
-/// The identity of a run, and the data that must be unchanged when it is resumed.
+/// The identity of a run, and the data that must be unchanged when the run is resumed.
 pub(crate) struct Identity<'a> {
     /// The identity of the run.
     ///
@@ -209,7 +209,7 @@ impl<'a> Identity<'a> {
         Self { info, suite, files, plan, baseline, arguments }
     }
 
-    /// Checks that a resumed run is unchanged, and takes its id and start time.
+    /// Checks that a resumed run is unchanged, and takes the id and start time of the run `past`.
     ///
     /// Fails if the suite, a judge setting, a model, a test or the baseline has changed.
     pub(crate) fn settle(&mut self, world: &World, past: &Past) -> Result<(), Failure> {

@@ -56,7 +56,7 @@ pub(super) fn error(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, COMMAND, message)
 }
 
-/// Creates the error of missing spans that the command did not cause.
+/// Creates the error of missing spans, for traces without a failed command.
 pub(super) fn missing(message: String) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Command, MODEL, message)
 }

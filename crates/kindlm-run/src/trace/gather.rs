@@ -1,4 +1,4 @@
-//! Waits for the spans of an agent, which a command starts or which runs separately.
+//! Waits for the spans of an agent. A command starts the agent, or the agent runs separately.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};

@@ -14,7 +14,7 @@ use crate::Project;
 pub struct TracePrices(HashMap<String, Price>);
 
 impl TracePrices {
-    /// Takes the prices of the models of a config, which replace the list prices.
+    /// Takes the prices of the models of a config. These prices replace the list prices.
     pub fn of_project(project: &Project) -> Self {
         Self::of_models(&project.suite.models)
     }
@@ -49,7 +49,7 @@ impl TracePrices {
     }
 }
 
-/// Returns the provider whose price list covers a vendor; `None` if no list does.
+/// Returns the provider whose price list covers a vendor; `None` if no price list covers it.
 ///
 /// `vendor` is a name of the OpenTelemetry conventions.
 fn provider(vendor: &str) -> Option<&'static str> {

@@ -81,7 +81,7 @@ impl Inbox {
 
     /// Takes the received data and the messages about rejected data.
     ///
-    /// Also returns the first message about lost data.
+    /// Also returns the first message about lost data; `None` if no data was lost.
     pub(super) fn take(&self) -> (Received, Vec<String>, Option<String>) {
         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Contents { received, rejected, lost, .. } = std::mem::take(&mut *inner);
@@ -244,8 +244,8 @@ async fn take(
 
 /// Reads a body, and refuses an oversized body.
 ///
-/// The rest of an oversized body is read and discarded, up to [`MAX_THROWN_AWAY`] bytes in total, because a client
-/// reads the response only after it has sent the body.
+/// The rest of an oversized body is read and discarded, up to [`MAX_THROWN_AWAY`] bytes in total. This is needed
+/// because a client reads the response only after it has sent the body.
 async fn read_body(mut body: Incoming) -> Result<Vec<u8>, Refusal> {
     let mut all = Vec::new();
     let mut size = 0_usize;

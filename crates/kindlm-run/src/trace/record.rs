@@ -40,7 +40,7 @@ pub fn record_of_trace(
 ) -> Option<TraceRecord> {
     let settings = TraceSettings::default();
     let filter = Filter::new(&settings.filter, None);
-    // A filter without a name pattern always decides.
+    // Without a name pattern, the filter cannot fail.
     let mut reading =
         read_trace(spans, &settings.mapping, filter).ok().filter(|it| it.shows_agent)?;
     if let Some(lost) = lost {
@@ -140,7 +140,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns a model request of one second that starts at this second. Without `answer`, its answer is not recorded.
+    /// Returns a model request that starts at this second and takes one second. Without `answer`, its answer is not
+    /// recorded.
     fn chat(second: u64, answer: Option<&str>) -> OtlpSpan {
         let messages = answer.map(|it| {
             json!([{"role": "assistant", "parts": [{"type": "text", "content": it}]}]).to_string()

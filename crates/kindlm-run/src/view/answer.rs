@@ -1,4 +1,4 @@
-//! Answers the requests of the page: checks who may ask, and serves the data of each path.
+//! Answers the requests of the page: checks each request, and serves the data of each path.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Server {
         Self { library, port, token }
     }
 
-    /// Returns the URL of the page. The fragment with the token is not sent to servers.
+    /// Returns the URL of the page. Browsers do not send the fragment with the token to servers.
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/#token={}", self.port, self.token)
     }
@@ -101,7 +101,7 @@ impl Server {
         })
     }
 
-    /// Refuses requests that do not come from the page, or that do not only read.
+    /// Refuses requests from other pages, and requests that do more than read.
     ///
     /// A request from a page of another site has that site in `Origin`. If another site lets its name resolve to
     /// 127.0.0.1 (DNS rebinding), `Host` has that name.

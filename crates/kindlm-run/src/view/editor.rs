@@ -26,7 +26,7 @@ const KNOWN: [(&str, &str); 7] = [
 ///
 /// # Errors
 ///
-/// Fails if the editor is neither.
+/// Fails if the text is neither a known name nor such a URL.
 pub(super) fn link_of(world: &World, named: Option<&str>) -> Result<Option<String>, Failure> {
     let (editor, origin) = match (named, world.var(VARIABLE)) {
         (Some(named), _) => (named.to_owned(), "`--editor`"),
@@ -57,8 +57,8 @@ fn is_link(text: &str) -> bool {
 
 /// Returns the folder to which the places of tests are relative, with `/` between folders.
 ///
-/// It is the folder in which the run was started: the folder of the suite without the folders of `config`, which is the
-/// path of the config file in the report.
+/// This is the folder in which the run was started. `config` is the path of the config file in the report. The folders
+/// of `config` are removed from the end of the suite's folder.
 pub(super) fn start_folder(world: &World, place: &SuiteFolder, config: Option<&str>) -> String {
     let folder = world.working_dir.join(&place.folder);
     let inside = config.map(Path::new).filter(|it| it.is_relative()).and_then(Path::parent);

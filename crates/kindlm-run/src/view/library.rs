@@ -36,7 +36,7 @@ pub(super) enum NotServed {
 pub(super) struct OpenRun {
     report: Report<SavedCases>,
     head: RunHead,
-    /// The file of the report, beside which a mutation result may be.
+    /// The file of the report. A mutation result may be in the same folder.
     path: PathBuf,
     world: World,
     served: OnceLock<ServedRun>,
@@ -85,12 +85,12 @@ impl OpenRun {
     }
 }
 
-/// The library of a folder, which opens when the folder has a run.
+/// The library of a folder. It opens when the folder has a run.
 pub(super) struct LazyLibrary {
     world: World,
     place: SuiteFolder,
     of: Option<SuiteKey>,
-    /// The link that opens a place in an editor.
+    /// The link that opens a place in an editor; `None` if no editor is chosen.
     editor: Option<String>,
     library: OnceLock<Library>,
 }
@@ -194,7 +194,7 @@ impl Library {
         self.past.heads(HISTORY)
     }
 
-    /// Returns the options of a page whose report has this path of the config file.
+    /// Returns the options of a page. `config_path` is the path of the config file in the report.
     fn options(&self, config_path: Option<&str>) -> ServeOptions {
         ServeOptions {
             past: self.heads(),

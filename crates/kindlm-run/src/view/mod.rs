@@ -108,7 +108,7 @@ pub fn open_browser(url: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the folder of a suite if `named` is a folder, and not the folder of one run.
+/// Returns the folder of a suite if `named` is a folder. Returns `None` for a file and for the folder of one run.
 fn folder_of_runs(world: &World, named: &str) -> Option<SuiteFolder> {
     let folder = world.working_dir.join(named);
     let is_run = [Runs::REPORT, journal::FILE].iter().any(|it| folder.join(it).is_file());

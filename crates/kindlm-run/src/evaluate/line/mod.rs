@@ -119,7 +119,7 @@ impl<'a> Line<'a> {
         deserializer.end()
     }
 
-    /// Returns an error message if the record has rules but no input.
+    /// Returns an error message if the record has rules but no input; otherwise `None`.
     ///
     /// The judge needs the input to apply the rules.
     pub(super) fn lacks_input(&self) -> Option<String> {
@@ -167,10 +167,11 @@ impl<'a> Line<'a> {
         bad.then(|| "`threshold` is not between 0 and 1".to_owned())
     }
 
-    /// Returns an error message if two keys record the same part of the execution.
+    /// Returns an error message if two keys record the same part of the execution; otherwise `None`.
     ///
     /// Only one of the two keys would be read, and the keys might differ. An `agent_output` that equals the last
-    /// message in `events` is allowed. So is a structured `agent_output`, which agents give beside their last message.
+    /// message in `events` is allowed. A structured `agent_output` is allowed too, because agents give it beside their
+    /// last message.
     fn conflicting_keys(&self) -> Option<String> {
         let twice = |a: &str, b: &str| {
             Some(format!("`{a}` and `{b}` both record the execution; remove one of them"))
@@ -338,7 +339,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns the entries of a record whose keys are unknown.
+/// Returns the entries with unknown keys of a record.
 pub(super) fn extra(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     let mut all: Map<String, Value> = serde_json::from_slice(json)?;
     all.retain(|key, _| !KEYS.contains(&key.as_str()));

@@ -9,7 +9,7 @@ pub(super) const NO_OBJECT: &str =
 
 pub(super) const TWICE: &str = "is a duplicate key";
 
-/// Returns an error message if an object in the record has a duplicate key.
+/// Returns an error message if an object in the record has a duplicate key; otherwise `None`.
 pub(super) fn find_duplicate_key(text: &str) -> Option<String> {
     let place = duplicate_key_pointer(text)?;
     Some(failure::duplicate_key_message(&place))
