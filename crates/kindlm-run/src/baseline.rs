@@ -83,11 +83,11 @@ pub(crate) fn other_suite(
 
 /// Loads the baseline that a run is measured against.
 ///
-/// Without a `label`, this is the default baseline. If it does not exist or belongs to another suite, the reference has
-/// no outputs.
+/// Without a `label`, this is the default baseline. If this baseline does not exist or belongs to another suite, the
+/// reference has no outputs.
 ///
-/// If the default baseline belongs to another suite, the suite gets a warning. This needs a check that measures drift,
-/// or the gate `noRegression`. With `quiet`, the warning is also sent as a notice.
+/// A default baseline of another suite is a warning in the suite, if a check measures drift or the gate `noRegression`
+/// is set. With `quiet`, the warning is also sent as a notice.
 ///
 /// Fails if the baseline cannot be read. With a `label`, also fails if the baseline does not exist or belongs to
 /// another suite.
