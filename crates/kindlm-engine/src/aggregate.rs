@@ -24,10 +24,10 @@ pub enum AggregateError {
 
 /// Aggregates all repeats of one case on one model.
 ///
-/// The name and the model come from the first repeat. A repeat passes if its outcome is `passed` or `scored`. The
-/// pass rate is over the repeats that could be judged. The case is errored if any repeat is errored, and skipped if no
+/// The name and the model come from the first repeat. A repeat passes if its outcome is `passed` or `scored`. The pass
+/// rate counts only repeats that could be judged. The case is errored if any repeat is errored, and skipped if no
 /// repeat was judged. Otherwise it passes if the rate reaches `pass_rate_min` (0 to 1, with a tolerance of 1e-9). A
-/// passing case is `scored` if one of its repeats is.
+/// passing case is `scored` if one of its repeats is `scored`.
 ///
 /// The numbers exclude:
 ///
@@ -40,7 +40,8 @@ pub enum AggregateError {
 /// The failure codes come from gate-severity failures, errored checks, and errors of executions.
 ///
 /// The checks in a set have codes, counts and scores like other checks, whether the set holds or not. The set itself
-/// has a code and a score, but is not counted as a check. The aggregate score is not counted either.
+/// has a code and a score, but is not counted as a check. The aggregate score, which a case with a `threshold` has, is
+/// not counted either.
 ///
 /// Fails if `executions` is empty.
 pub fn aggregate(

@@ -10,15 +10,15 @@ use tokio::sync::Notify;
 use crate::aggregate::TOLERANCE;
 use crate::gates::dollars;
 
-/// The assumed maximum length of an answer if the request does not limit it, in tokens.
+/// The assumed maximum length of an answer in tokens, for requests without a limit.
 pub const LONGEST_ANSWER: u32 = 16_384;
 
 /// The budget of a run, with the money spent and reserved.
 ///
 /// Each request reserves its maximum cost. If the budget does not allow this, the request waits until in-flight
 /// requests are settled, because most answers cost less than their reservations. Without in-flight requests, the budget
-/// is exhausted, and no further request is sent. So a run exceeds its budget only in two cases: an answer costs more
-/// than its reservation, or a cost has no reservation, such as an agent's cost.
+/// is exhausted, and no further request is sent. A run exceeds its budget only if an answer costs more than its
+/// reservation, or if a cost has no reservation (such as the cost of an agent).
 #[derive(Debug)]
 pub(crate) struct Budget {
     usd: f64,
@@ -45,9 +45,9 @@ struct State {
     lost: (u64, f64),
 }
 
-/// The reservations of one call: for the last attempt, and for each earlier attempt.
+/// The reservations of one call, for all of its attempts.
 ///
-/// The answers of the earlier attempts were lost.
+/// The answers of all attempts before the last attempt were lost.
 #[derive(Debug)]
 #[must_use = "dropped, it counts as spent"]
 pub(crate) struct Paid<'a> {
@@ -120,7 +120,7 @@ impl Budget {
         }
     }
 
-    /// Waits until the budget allows the first attempt of a call, and reserves its maximum cost.
+    /// Waits until the budget allows the first attempt of a call, and reserves the maximum cost of one attempt.
     ///
     /// Fails with the reason if the budget is exhausted.
     pub(crate) async fn pay(&self, usd: f64) -> Result<Paid<'_>, String> {
@@ -130,7 +130,7 @@ impl Budget {
 
     /// Reserves money for another attempt of an in-flight call, or fails at once.
     ///
-    /// The function must not wait, because the call would wait for its own reservation.
+    /// Waiting could last forever, because the call would wait until its own first reservation is settled.
     fn reserve_more(&self, usd: f64) -> Result<Reservation<'_>, String> {
         let mut state = self.state();
         if state.spent + state.reserved + usd <= self.usd + TOLERANCE {
@@ -245,7 +245,7 @@ impl AttemptBudget for Paid<'_> {
     }
 
     fn release(&self) {
-        // All reservations of a call are equal, so the newest reservation is released.
+        // All reservations of a call are equal, so any of them can be released.
         let more = self.lost.lock().unwrap_or_else(PoisonError::into_inner).pop();
         if let Some(more) = more {
             more.settle(Some(0.0));

@@ -1,4 +1,4 @@
-//! Calls of the ports: within the budget, limited in number, and guarded against hanging.
+//! Calls of the ports, with a budget, a limit on concurrent calls, and a maximum time.
 
 use std::future::Future;
 use std::time::Duration;
@@ -57,12 +57,13 @@ impl<'a> Calls<'a> {
 
     /// Sets the budget in US dollars.
     ///
-    /// For models without a price, the costs that their answers report are counted.
+    /// For a model without a price, the reported cost of each answer counts.
     pub(crate) fn with_budget(self, usd: f64) -> Self {
         Self { budget: Some(Budget::new(usd)), ..self }
     }
 
-    /// Counts money that was spent earlier or outside of these calls. Ignored without a budget or an amount.
+    /// Counts money that was spent before the run, or outside of these calls. Does nothing without a budget or an
+    /// amount.
     pub(crate) fn spend(&self, usd: Option<f64>) {
         if let (Some(budget), Some(usd)) = (&self.budget, usd) {
             budget.spend(usd);
@@ -145,8 +146,8 @@ impl<'a> Calls<'a> {
     ///
     /// Returns `None` if the ports limit concurrent calls, because they also limit agents.
     ///
-    /// The limit on agents is not the limit on calls: between two turns of an agent, a judge may be asked. With one
-    /// limit for both, the running agents could hold all permits, and wait for their judges forever.
+    /// Agents have their own limit, because a judge may be asked between two turns of an agent. If agents and judges
+    /// shared a limit, the running agents could hold all permits, and wait for their judges forever.
     pub(crate) async fn agent_permit(&self) -> Option<SemaphorePermit<'_>> {
         if self.ports.models.limits_calls() {
             return None;
@@ -168,7 +169,7 @@ impl<'a> Calls<'a> {
 
     /// Sends a message to an agent and waits for its reply.
     ///
-    /// Ports that limit concurrent calls keep the permit of the agent's start, so a turn needs no other permit.
+    /// If the ports limit concurrent calls, the permit from the start of the agent also covers its turns.
     pub(crate) async fn send_turn(
         &self,
         agent: &str,
@@ -230,16 +231,16 @@ async fn give_up_after<T>(
     }
 }
 
-/// The maximum time for calls that wait for rate limits, which exceeds every real waiting time.
+/// The maximum time for calls that wait for rate limits. Real calls never wait this long.
 const DAY: Duration = Duration::from_hours(24);
 
 fn slots(concurrency: usize) -> Semaphore {
     Semaphore::new(concurrency.clamp(1, Semaphore::MAX_PERMITS))
 }
 
-/// Returns the maximum time for a call with this `timeout` for each attempt.
+/// Returns the maximum time for a call. `timeout` is the time limit of one attempt.
 ///
-/// The time includes retries and the waits that the provider demands. Only a call that hangs exceeds it.
+/// The time includes retries and the waits that the provider demands. Only a call that hangs takes longer.
 fn patience(timeout: Duration) -> Duration {
     timeout.saturating_mul(10).saturating_add(Duration::from_mins(15))
 }

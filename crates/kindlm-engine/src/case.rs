@@ -27,8 +27,9 @@ pub const TRANSCRIPT: &str = "transcript";
 
 /// A named behaviour with its expectations.
 ///
-/// A suite holds all cases during the whole run, so a case is small. Its input and checks are in its
-/// [`body`](Self::body), which may be created only for the execution. Lists that are equal in many cases are shared.
+/// A suite holds all cases during the whole run, so a case is small. The input and the checks are in the
+/// [`body`](Self::body), which may be created only when the case is executed. Lists that are equal in many cases are
+/// shared.
 ///
 /// ```
 /// use kindlm_engine::{CaseBody, TestCase};
@@ -61,12 +62,11 @@ pub struct TestCase {
     /// On each model and in each repeat, the cases of a history are carried out one after another. Each of them gets the
     /// exchanges of the earlier cases as the variable [`HISTORY`]. A case of a history belongs to no comparison group.
     pub history: Option<Arc<str>>,
-    /// The name of a variable of the later cases of the history, whose value is the output of this case; `None` for
-    /// no variable.
+    /// The variable that passes the output of this case to later cases of the history; `None` for no variable.
     pub stores: Option<Arc<str>>,
     /// The comparison group, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
-    /// The form in which checks see tool calls as the output; `None` if calls are no output.
+    /// The form in which checks see tool calls as the output; `None` if checks do not see tool calls as the output.
     pub calls_as_output: Option<CallForm>,
     /// Scripts that transform the output for all checks, in order.
     pub transforms: Arc<[Arc<Transform>]>,
@@ -92,14 +92,14 @@ pub struct TestCase {
 
 /// A group of executions that are compared, repeat by repeat.
 ///
-/// The group has all cases with an equal value, on all their models.
+/// All cases with equal `Comparison` values form one group, on all their models.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
     /// The models of one case, given by its name.
     Case(Arc<str>),
     /// All cases that use this name for their group.
     ///
-    /// A case whose name equals this name does not belong to the group for that reason.
+    /// This is the name of the group, not of a case.
     Named(Arc<str>),
 }
 
@@ -181,9 +181,9 @@ pub trait BodySource: fmt::Debug + Send + Sync {
     /// Fails if the body cannot be created again.
     fn body(&self) -> Result<Cow<'_, CaseBody>, BodyError>;
 
-    /// Returns the body with these values of variables in place of its own.
+    /// Returns the body in which these variables replace variables with the same name.
     ///
-    /// A source whose variables are already filled in ignores the values, as this default does.
+    /// The default implementation ignores the variables. It suits a body whose variables are already filled in.
     fn body_with(&self, _vars: &Map<String, Value>) -> Result<Cow<'_, CaseBody>, BodyError> {
         self.body()
     }
@@ -274,10 +274,10 @@ impl CaseBody {
 }
 
 impl TestCase {
-    /// Returns the case's body, with the case's views prepended to each check: tool calls as the output, and the
+    /// Returns the case's body. Each check first applies the case's own views: tool calls as the output, and the
     /// transforms.
     ///
-    /// `vars` are values of variables in place of those of the case.
+    /// `vars` replace variables of the case with the same name.
     pub(crate) fn made_body(
         &self,
         vars: &Map<String, Value>,
@@ -341,7 +341,7 @@ impl Subject {
 pub struct SimulatedTool {
     /// The definition of the tool for the model.
     pub spec: ToolSpec,
-    /// The answers for certain arguments. The first response whose arguments match is used.
+    /// The answers for certain arguments. The first response that matches is used.
     pub responses: Vec<SimulatedResponse>,
     /// The answer for other arguments; an error object if absent.
     pub default_response: Option<Value>,
@@ -376,8 +376,8 @@ impl SimulatedResponse {
 ///
 /// * A turn with a message sends this message. In the first turn, the message replaces the prompt's last user message.
 ///   In a later turn, it is sent when the previous turn has ended. The turn lasts until the model calls no more tools.
-/// * A turn without a message continues the previous turn. As the first turn, it is the reply to the prompt. Of the
-///   turns that share a message, the last has all remaining requests, and every other turn is one request.
+/// * A turn without a message continues the previous turn. If the first turn has no message, it is the reply to the
+///   prompt. If several turns share a message, each turn is one request, and the last turn has all remaining requests.
 ///
 /// `maxTurns` limits the requests of the whole conversation. The checks of a turn that was not reached are errored.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use kindlm_types::{AssertionResult, SourcePlace, Verdict};
 
 /// The places of the checks that are written in the test itself.
 ///
-/// Lines count from the line of the test, so tests of equal form have equal places and can share them.
+/// Lines count from the line of the test, so tests with the same layout have equal places and can share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CheckPlaces(Box<[CheckPlace]>);
 

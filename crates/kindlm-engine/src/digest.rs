@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A digest of texts, numbers and JSON values, which gives a [`Fingerprint`].
+/// A digest of texts, numbers and JSON values. The result is a [`Fingerprint`].
 ///
 /// The order of keys in an object does not matter; any other order does.
 ///
@@ -29,7 +29,7 @@ pub struct Digest(Sha256);
 pub struct Fingerprint([u8; 16]);
 
 impl Fingerprint {
-    /// Returns the 16 bytes. A prefix of them is also a digest.
+    /// Returns the 16 bytes. Any prefix of these bytes is also a digest.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }

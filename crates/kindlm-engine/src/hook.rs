@@ -2,18 +2,18 @@
 
 use kindlm_types::script::{ScriptRuntime, ScriptSource};
 
-/// A function that is called with results when a run has ended. It cannot change them.
+/// A function that is called with results when a run has ended. The function cannot change the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// The function as the suite writes it, such as `hooks.js:afterAll`.
+    /// The function as written in the suite, such as `hooks.js:afterAll`.
     pub name: String,
     /// The runtime of the function.
     pub runtime: ScriptRuntime,
-    /// The function.
+    /// The source of the function.
     pub source: ScriptSource,
-    /// The event after which the function is named.
+    /// The event whose name the function has.
     ///
-    /// `None` if it has another name: it is then called for each event, with the name of the event.
+    /// `None` if the function has another name. The function is then called for each event, with the name of the event.
     pub event: Option<HookEvent>,
 }
 
@@ -37,7 +37,7 @@ impl HookEvent {
     /// All events.
     pub const ALL: [Self; 2] = [Self::AfterEach, Self::AfterAll];
 
-    /// Returns the name of the event, which is that of promptfoo.
+    /// Returns the name of the event, as in promptfoo.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AfterEach => "afterEach",

@@ -161,7 +161,7 @@ fn output_text(text: String, value: Option<&serde_json::Value>) -> String {
     }
 }
 
-/// Returns the output of a model: its text; if it is empty, its refusal.
+/// Returns the output of a model: the text of the reply, or the refusal if the text is empty.
 fn answer_text(reply: &kindlm_types::Reply) -> &str {
     if reply.text.is_empty() { reply.refusal.as_deref().unwrap_or_default() } else { &reply.text }
 }

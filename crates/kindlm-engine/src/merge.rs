@@ -28,7 +28,7 @@ pub enum MergeError {
     Other {
         /// The name of the report.
         name: String,
-        /// The name of the report that it was compared with.
+        /// The name of the report that the differing report was compared with.
         first: String,
         /// The data that differs, and advice for the user.
         what: &'static str,
@@ -70,9 +70,9 @@ pub enum MergeError {
 
 /// Merges the reports of all shards of a run, in any order. Each report has a name for error messages.
 ///
-/// The result equals the report of the undivided run, except that it has no comparison, and that it has the canaries of
-/// all shards. [`Report::run`] is taken from the first shard, and merged with the other shards: it has the earliest
-/// start, the longest duration and all platforms. `gates` are evaluated over all cases.
+/// The result equals the report of the undivided run, with two exceptions: it has no comparison, and it has the
+/// canaries of all shards. [`Report::run`] has the earliest start, the longest duration and all platforms of the
+/// shards. `gates` are evaluated over all cases.
 ///
 /// Fails if the reports are not those of all shards of one run, or if a case cannot be loaded.
 pub fn merge(parts: Vec<(String, Report)>, gates: &[Box<dyn Gate>]) -> Result<Report, MergeError> {
@@ -102,7 +102,7 @@ pub fn merge_streamed<Cases: CaseSource>(
     let mut sources = Vec::with_capacity(parts.len());
     for (_, report) in parts {
         let (mut head, cases) = report.with_cases(());
-        // Each shard was compared on its own.
+        // Remove the comparison, because it covers only one shard.
         head.comparison = None;
         heads.push(head);
         sources.push(cases);
@@ -246,7 +246,7 @@ fn add(whole: &mut Report<()>, part: Report<()>) {
     run.interrupted |= part.run.interrupted;
     run.partial |= part.run.partial;
     run.duration_ms = run.duration_ms.max(part.run.duration_ms);
-    // RFC 3339 in UTC: the order of the strings is chronological.
+    // The times are RFC 3339 in UTC, so the order of the strings is chronological.
     if part.run.started_at < run.started_at {
         run.started_at = part.run.started_at;
     }
@@ -291,8 +291,8 @@ fn add_alarms(judges: &mut [JudgeInfo], part: Vec<JudgeInfo>) {
 
 /// Sorts the tests of all shards by the plan, and removes duplicates.
 ///
-/// Removes all tests if there are too many for a report, or if their number differs from the number of tests with
-/// results.
+/// Removes all tests if there are too many for a report. Also removes all tests if `tests` and `positions` differ in
+/// length.
 fn sort_tests(tests: &mut Vec<TestInfo>, positions: &HashMap<String, usize>) {
     tests.sort_by_key(|it| positions.get(&it.name));
     tests.dedup_by(|one, other| one.name == other.name);

@@ -20,13 +20,12 @@ pub struct RunOptions {
     pub timeout: Option<Duration>,
     /// True if the run stops after the first case that failed or could not be judged.
     ///
-    /// True equals a [`max_failures`](Self::max_failures) of 1, and takes precedence over that field.
+    /// If true, [`max_failures`](Self::max_failures) counts as 1.
     pub fail_fast: bool,
     /// The number of failed or errored cases after which the run stops, at least 1; `None` for no limit. A case counts
     /// once for each model.
     pub max_failures: Option<u32>,
-    /// The budget in US dollars; `None` for the budgets of the gates only. The lowest of this budget and the budgets of
-    /// the gates applies.
+    /// The budget in US dollars; `None` if only the gates set budgets. The lowest of all these budgets applies.
     pub budget_usd: Option<f64>,
     /// True if a failed soft check fails the execution.
     pub strict: bool,
@@ -34,14 +33,14 @@ pub struct RunOptions {
     pub filter: Filter,
 }
 
-/// A selection of test cases and models. An empty criterion selects everything; all others must apply.
+/// A selection of test cases and models. A case must meet all criteria. An empty criterion selects everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// The tags to select by: a selected case must have at least one of these tags.
     pub tags: Vec<String>,
     /// The tags that a selected case must not have.
     pub without_tags: Vec<String>,
-    /// The patterns of which at least one must match the name of a selected case.
+    /// The patterns for names: the name of a selected case must match at least one of these patterns.
     pub tests: Vec<Pattern>,
     /// The ids of the selected models; `command` selects the command tests, and `transcript` the transcript tests.
     pub models: Vec<String>,

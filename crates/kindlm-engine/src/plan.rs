@@ -63,7 +63,7 @@ pub struct Plan {
 impl Plan {
     /// Returns the rule that ends the repeats of a case early; `None` if their number is fixed.
     ///
-    /// The repeats of cases that are compared with each other, or that have a history, are never ended early.
+    /// If a case is compared with other cases or has a history, its repeats never end early.
     pub(crate) fn ending(&self, case: &TestCase, max: usize) -> Option<Ending> {
         let depends = case.compared.is_some() || case.history.is_some();
         let until = case.until.filter(|_| !self.fixed_repeats && !depends)?;
@@ -101,7 +101,7 @@ impl Plan {
         {
             let outcomes: Vec<Option<Outcome>> = repeats.iter().map(&outcome).collect();
             let done: Vec<Outcome> = outcomes.iter().map_while(|it| *it).collect();
-            // A gap before a repeat that is done is filled first.
+            // If a repeat before a done repeat is missing, the rule cannot decide yet.
             let has_gap = outcomes.iter().skip(done.len()).any(Option::is_some);
             let case = repeats
                 .first()
@@ -167,9 +167,13 @@ pub enum PlanError {
 
 /// Plans a run of the suite.
 ///
-/// Skipped cases are listed if they are selected. An unknown tag, model or test name in the filter is an error, and so
-/// is a filter that selects no case, so that a typo does not give an empty run that passes. An unknown tag in
-/// `without_tags` is accepted. A case on a model that the suite does not have is an error.
+/// Skipped cases are listed if they are selected.
+///
+/// Fails in these cases, so that a typo does not give an empty run that passes:
+///
+/// - the filter has an unknown tag, model or test name, except an unknown tag in `without_tags`;
+/// - the filter selects no case;
+/// - a case names a model that the suite does not have.
 pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     check(suite, &options.filter)?;
     let ids: HashMap<&str, usize> =
@@ -209,7 +213,8 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// The index of a model of a case, and the number of times that the case lists it.
+/// The index of a model of a case, and the number of times that the case lists this model. The index is `None` for a
+/// command or a transcript.
 ///
 /// A model that is listed twice runs twice as many repeats.
 type Target = (Option<usize>, u32);

@@ -44,7 +44,7 @@ pub trait Record: Sync {
     /// executions in progress, and starts no further executions.
     fn keep(&self, finished: &mut [(usize, ExecutionResult)]) -> Result<(), RecordError>;
 
-    /// Returns the reason to stop the run, if the stored data may not persist.
+    /// Returns the reason to stop the run, if the stored data may be lost.
     ///
     /// The run then finishes the executions in progress, and counts them. Returns `None` if the data is safe.
     fn failure(&self) -> Option<RecordError> {
@@ -63,11 +63,11 @@ pub trait Record: Sync {
 ///
 /// The run then does not hold the executions in memory.
 pub trait ReadRecord: Record {
-    /// Loads the execution at a position of the plan, which was stored or recalled in this run. Fails if it cannot be
-    /// loaded.
+    /// Loads the execution at a position of the plan, which was stored or recalled in this run. Fails if the execution
+    /// cannot be loaded.
     fn read_execution(&self, at: usize) -> Result<ExecutionResult, RecordError>;
 
-    /// Returns the serialized case at a position. Fails if it cannot be loaded.
+    /// Returns the serialized case at a position. Fails if the case cannot be loaded.
     ///
     /// Returns `None` if only the executions of the case are available.
     ///

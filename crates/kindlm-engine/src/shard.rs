@@ -89,8 +89,8 @@ impl Durations {
 
 /// Returns the part of a plan that one of several machines runs.
 ///
-/// Each test case is in exactly one shard, with all its models and repeats, and with all cases of its comparison
-/// group or history. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the
+/// Each test case is in exactly one shard, with all its models and repeats. All cases of a comparison group or history
+/// are in the same shard. Each skipped case is in exactly one shard, too. Cases are assigned from the longest to the
 /// shortest, each to the shard with the least work. The work is measured by `durations`, or else by the number of
 /// executions. Machines with the same suite, options and durations compute the same shards.
 pub fn shard(
@@ -139,7 +139,7 @@ pub fn shard(
     part
 }
 
-/// Returns, for each case in a comparison group or in a history, the first case of this group or history.
+/// Maps each case in a comparison group or a history to the first case of this group or history.
 fn leaders(suite: &Suite) -> HashMap<usize, usize> {
     let mut first: HashMap<(Option<&Comparison>, Option<&str>), usize> = HashMap::new();
     let cases = suite.cases.iter().enumerate();

@@ -14,7 +14,7 @@ use crate::{Digest, Plan, Suite, TestCase, Unit, judge_of};
 /// The maximum number of bytes of a check's configuration. A longer configuration is replaced by its digest.
 const CONFIG_BYTES: usize = 1_000;
 
-/// Adds the tests of a plan, and the judges of the suite, to the data for reports.
+/// Adds the tests of a plan to the data for reports, and the judges of the suite with their instructions.
 pub(crate) fn specify(info: &mut SuiteInfo, suite: &Suite, plan: &Plan) {
     info.tests = tests(suite, plan);
     info.judges = judges(suite);
@@ -42,7 +42,7 @@ fn test(case: &TestCase, units: &[Unit]) -> Option<TestInfo> {
         threshold: case.threshold,
         checks: Vec::new(),
     };
-    // The suite could be loaded, so a body that cannot be created again is an error of its executions.
+    // A body that cannot be created is ignored here, because its executions report the error.
     if let Ok(body) = case.body.body() {
         info.prompt = body.prompt_name.as_deref().map(str::to_owned);
         body.checks.iter().for_each(|it| add_check(&mut info.checks, it, None));
@@ -76,7 +76,7 @@ fn add_check(checks: &mut Vec<CheckInfo>, check: &Check, turn: Option<&str>) {
 
 /// Returns a text, or the digest of a long text.
 ///
-/// A text that is cut could end with a part of a secret, which would not be masked.
+/// A cut text could end with a part of a secret, and this part would not be masked.
 fn shortened(text: &str) -> String {
     if text.len() <= CONFIG_BYTES {
         return text.to_owned();

@@ -152,7 +152,8 @@ impl Model {
             provider: agent.kind.as_str().to_owned(),
             name: agent.model.clone().unwrap_or_else(|| "default".to_owned()),
             params: Params::default(),
-            // An agent reports the sum of all its requests, so the length of a prompt is not known.
+            // The price of long prompts needs the length of each prompt, but an agent reports only the sum over its
+            // requests.
             price: agent.price.map(|it| Price { long_prompt: None, ..it }),
             limits: Limits::default(),
             tells_vars: true,

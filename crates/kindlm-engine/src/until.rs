@@ -37,15 +37,15 @@ struct Counts {
 }
 
 impl Ending {
-    /// Creates the rule of a case with at most `max` repeats, of which a share must pass.
+    /// Creates the rule of a case with at most `max` repeats. `pass_rate_min` is the share of repeats that must pass.
     pub(crate) fn new(until: Until, max: usize, pass_rate_min: f64) -> Self {
         Self { until, max, pass_rate_min }
     }
 
     /// Returns the number of repeats to carry out next, at most `most`; 0 if the repeats have ended.
     ///
-    /// All of these repeats are needed, whatever their outcomes are. So the total number of repeats does not depend on
-    /// `most`.
+    /// All of these repeats are needed, whatever their outcomes are. So `most` does not change the total number of
+    /// repeats.
     pub(crate) fn next(&self, outcomes: &[Outcome], most: usize) -> usize {
         let Counts { held, failed, left } = self.counts(outcomes);
         if left == 0 || self.decision(outcomes).is_some() {
@@ -104,7 +104,7 @@ impl Ending {
         }
     }
 
-    /// Sets the rule and its decision in a case. The test of the pass rate also sets the outcome.
+    /// Sets the rule and its decision in a case. [`Until::Decided`] also sets the outcome.
     pub(crate) fn conclude(&self, case: &mut CaseResult) {
         let outcomes: Vec<Outcome> = case.executions.iter().map(|it| it.outcome).collect();
         let decision = self.decision(&outcomes);

@@ -121,7 +121,8 @@ fn fold(values: &[f64], with: fn(f64, f64) -> f64) -> f64 {
     values.iter().copied().reduce(keep).unwrap_or(f64::NAN)
 }
 
-/// Compares two numbers. As in mathjs, numbers that differ only by rounding are equal; `None` if one is NaN.
+/// Compares two numbers. As in mathjs, numbers that differ only by rounding are equal. Returns `None` if one number is
+/// NaN.
 fn compare_numbers(a: f64, b: f64) -> Option<Ordering> {
     let tolerance = (1e-12 * a.abs().max(b.abs())).max(1e-15);
     let is_near = a.is_finite() && b.is_finite() && (a - b).abs() <= tolerance;
@@ -129,7 +130,7 @@ fn compare_numbers(a: f64, b: f64) -> Option<Ordering> {
 }
 
 impl Formula {
-    /// Parses a formula of at most 4096 bytes. Fails if the text is longer or no formula, or is nested too deeply.
+    /// Parses a formula of at most 4096 bytes. Fails if the text is too long, not a formula, or nested too deeply.
     pub fn parse(text: &str) -> Result<Self, FormulaError> {
         if text.len() > LONGEST {
             let message = format!("a formula has at most {LONGEST} bytes");
@@ -226,7 +227,7 @@ impl<'a> Parser<'a> {
 
     /// Skips white space, and consumes `mark` if it comes next.
     ///
-    /// Returns true if it was consumed.
+    /// Returns true if `mark` was consumed.
     fn takes(&mut self, mark: &str) -> bool {
         self.skip();
         let found = self.rest().starts_with(mark);

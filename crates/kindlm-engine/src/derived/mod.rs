@@ -20,8 +20,8 @@ pub struct Derivation {
 
 /// Computes derived metrics in order. Each metric may use earlier metrics.
 ///
-/// As in promptfoo, the name of a score denotes its weighted sum over the executions of the model, and `__count` the
-/// number of executions. A metric that cannot be computed has the reason instead of a value.
+/// As in promptfoo, the name of a score denotes the weighted sum of this score over the executions of the model.
+/// `__count` denotes the number of executions. A metric that cannot be computed has the reason instead of a value.
 pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<DerivedMetric> {
     let mut metrics: Vec<DerivedMetric> = Vec::with_capacity(derivations.len());
     for Derivation { name, formula } in derivations {
@@ -41,7 +41,7 @@ pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<Derived
 
 /// Returns the earlier metrics for one model, latest first.
 ///
-/// If several metrics have the same name, the latest of them is used.
+/// So a search by name finds the latest metric with this name.
 fn before(metrics: &[DerivedMetric], model: usize) -> Vec<(&str, Result<f64, ()>)> {
     let of = |it: &DerivedMetric| {
         it.values.get(model).map_or(Err(()), |it| it.value.clone().map_err(drop))

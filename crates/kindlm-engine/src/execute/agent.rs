@@ -96,7 +96,8 @@ impl AgentRun<'_> {
             if let Some(reason) = self.calls.exhausted() {
                 return Err(Unanswered::Budget(reason.to_owned()));
             }
-            // One message is one turn of an agent, so the message's further labels are never reached.
+            // An agent answers each message in one turn, so only the first of the turns that share a message is
+            // reached.
             let label = exchange.turns.first().map(|it| it.label.clone());
             let number = self.execution.requests + 1;
             let begin = self.execution.recorded_events.len();

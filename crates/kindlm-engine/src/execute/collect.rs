@@ -36,7 +36,7 @@ impl Sink for Held {
     }
 }
 
-/// The cases of a plan by position. A case is a sequence of units with the same case and model.
+/// The cases of a plan, by position. Units in sequence with the same test case and model form one case.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     /// The index of the first unit of each case, and the end of the last case.
@@ -58,7 +58,7 @@ impl Groups {
         self.bounds.len() - 1
     }
 
-    /// Returns the position of the case to which the unit at this position belongs.
+    /// Returns the position of the case that contains the unit `at`.
     pub(crate) fn position(&self, at: usize) -> usize {
         self.bounds.partition_point(|bound| *bound <= at).saturating_sub(1)
     }
@@ -111,9 +111,10 @@ impl Collector {
     }
 }
 
-/// Aggregates the executions of the case that a unit belongs to. `planned` is the number of its planned repeats.
+/// Aggregates the executions of the case that a unit belongs to. `planned` is the planned number of repeats of the
+/// case.
 ///
-/// Returns `None` without executions.
+/// Returns `None` if there are no executions.
 pub(crate) fn case_of(
     (suite, plan): (&Suite, &Plan),
     (unit, planned): (Unit, usize),

@@ -45,9 +45,9 @@ impl Running<'_> {
 
 /// Returns the error of a command that did not run to its end; `None` if it did.
 ///
-/// Such a command could not be started, was ended by a signal, or its sandbox did not start. Without an error, its
-/// missing output would pass every check that something is absent. As in the original KindLM, any other exit code is no
-/// error. Only the sandbox can detect that it did not start.
+/// Such a command could not be started, was ended by a signal, or its sandbox did not start. Without an error, the
+/// missing output would pass checks such as `not-contains`. As in the original KindLM, any other exit code is no error.
+/// Only the sandbox can detect that it did not start.
 fn crash(execution: &Execution, around: Option<&dyn OpenWorkspace>) -> Option<ProviderError> {
     let (exit_code, stderr) = (execution.exit_code(), execution.stderr());
     if let Some(why) = around.and_then(|it| it.not_started(exit_code, stderr)) {

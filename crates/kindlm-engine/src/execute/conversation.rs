@@ -24,7 +24,7 @@ pub(super) struct Exchange<'a> {
 
 /// The decision about the next step of a conversation.
 pub(super) trait GoesOn: Sync {
-    /// Returns true if the conversation continues after a turn on which later turns depend.
+    /// Returns true if the conversation continues after this turn, which has required checks.
     fn after<'a>(
         &'a self,
         so_far: &'a Execution,
@@ -42,7 +42,7 @@ pub(super) struct Conversation<'a> {
     execution: Box<Execution>,
     /// True if events are recorded.
     ///
-    /// Events are recorded if the last text and the tool calls do not determine their order.
+    /// Events are recorded if the last text and the tool calls do not show the order of events.
     records_events: bool,
     /// The index of the first event of the current exchange.
     exchange_start: usize,
@@ -60,7 +60,7 @@ pub(super) struct Conversation<'a> {
 
 /// The cost of replies in US dollars: reported costs, and the prices of replies that report no cost.
 ///
-/// Each reply is priced by itself, because a request with a long prompt has its own price.
+/// Each reply is priced separately, because the price of a token may depend on the length of the prompt.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     /// `None` if the cost of a reply is unknown.
@@ -136,7 +136,7 @@ impl<'a> Conversation<'a> {
         if execution.spend.cached {
             execution.spend.paid_usd = self.fresh.usd;
         }
-        // The initial messages are stored as evidence; the rest follows from the turns and tool calls.
+        // Only the initial messages are stored. Later messages follow from the turns and the tool calls.
         self.prompt.messages.truncate(self.opening);
         execution.input = self.prompt.messages;
         (self.execution, error)
@@ -208,7 +208,7 @@ impl<'a> Conversation<'a> {
     /// Returns the indices of the open calls in a reply that the test answers.
     ///
     /// The test answers calls of simulated tools. A reply with complete evidence comes from a model's own API, which
-    /// requires a result for each call. So calls of unknown tools in this reply are also answered, with an error.
+    /// requires a result for each call. So the test also answers calls of unknown tools in such a reply, with an error.
     fn asked_of_test(&self, reply: &Reply) -> Vec<usize> {
         if !self.body.answers_tools {
             return Vec::new();

@@ -24,7 +24,7 @@ pub(super) struct Sequence {
     earlier: Vec<Value>,
     /// The stored outputs, by the names of their variables.
     stored: Map<String, Value>,
-    /// The name of the first case without an answer. Later cases are not run.
+    /// The name of the first case without an answer, after which no case is run; `None` if there is no such case.
     without_answer: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Sequence {
     }
 }
 
-/// The form of the prompt and of the output of a case, which a stored execution does not contain.
+/// The data about the prompt and the output of a case that a stored execution lacks.
 #[derive(Clone, Debug, Default)]
 struct PromptForm {
     /// True if the prompt is written as messages.
@@ -88,7 +88,7 @@ pub(super) fn sequences(suite: &Suite, units: &[Unit]) -> Vec<Sequence> {
 }
 
 impl<'a> Running<'a> {
-    /// Carries out sequences. Each item of the stream is one execution.
+    /// Carries out sequences. Each item of the stream contains one execution.
     pub(super) fn sequences<'r>(
         &'r self,
         sequences: Vec<Sequence>,
@@ -121,7 +121,7 @@ impl<'a> Running<'a> {
             }
         };
         let vars = sequence.vars();
-        // No later execution needs the form of the last one.
+        // No case follows the last execution, so its form is not needed.
         let is_last = sequence.open.is_empty();
         let form = if is_last { PromptForm::default() } else { self.form_of(unit, &vars) };
         let result = match recalled {

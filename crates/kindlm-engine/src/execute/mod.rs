@@ -37,7 +37,7 @@ use rounds::Ended;
 use stop::Failures;
 pub(crate) use unit::{begun, errored};
 
-/// The number of collected executions at which they are stored, even if more executions have finished.
+/// The number of collected executions at which collecting ends and the executions are stored.
 const AT_ONCE: usize = 64;
 
 /// The parameters of a run.
@@ -63,7 +63,8 @@ pub struct Run<'a> {
     pub record: &'a dyn Record,
     /// Executions from outside of the run, which are only judged. The field is `None` for a run that executes its plan.
     pub observed: Option<&'a dyn Observed>,
-    /// The watches of the judges before the executions. Their cost counts in the budget, and for the gates.
+    /// The results of asking the judges about canaries before the run. The cost counts in the budget, and for the
+    /// gates.
     pub canaries: &'a [CanaryWatch],
 }
 
@@ -115,23 +116,23 @@ pub struct Executed {
 /// Executes the plan, judges every execution, and aggregates the repeats.
 ///
 /// Executions that [`Run::record`] has stored are not carried out again. At most `concurrency` calls of the ports are
-/// in flight, including questions to judges. At most `concurrency` agents run. Both limits do not apply if the ports
-/// limit their calls themselves. The results are in the order of the plan, and errors are part of the results.
+/// in flight, including questions to judges. At most `concurrency` agents run. Neither limit applies if the ports limit
+/// their calls themselves. The results are in the order of the plan, and errors are part of the results.
 ///
 /// The run stops early if:
 ///
 /// - [`Run::control`] requests it;
 /// - the number of failed or errored cases reaches [`RunOptions::max_failures`], or 1 with [`RunOptions::fail_fast`];
 /// - an execution cannot be stored or loaded;
-/// - the budget is exceeded, or the maximum cost of a request exceeds the rest of the budget. The budget is the lowest
-///   of [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
+/// - the budget is exceeded, or the maximum cost of a request exceeds the remaining budget. The budget is the lowest of
+///   [`Gate::budget_usd`](crate::gates::Gate::budget_usd) and [`RunOptions::budget_usd`].
 ///
 /// When the run stops, executions in progress are finished, and all other executions are reported as not run. If the
 /// budget is exhausted, executions in progress send no further request.
 ///
 /// Each request to a model with a price reserves its maximum cost before it is sent. The maximum cost is one token for
-/// each byte of the prompt, and the longest allowed answer (16,384 tokens by default). For models without a price, the
-/// costs that their answers report are counted.
+/// each byte of the prompt, and the longest allowed answer (16,384 tokens by default). For a model without a price, the
+/// reported cost of each answer counts.
 ///
 /// This function runs on any tokio runtime with time enabled. The run is a single task, so the checks run on one
 /// thread. All results are held in memory; see also [`execute_streamed`].
@@ -162,7 +163,7 @@ async fn execute_into(run: Run<'_>, sink: &mut dyn Sink) -> Option<RecordError> 
     Running { run, judges, own_control: Control::default() }.all(concurrency, sink).await
 }
 
-/// Returns the lowest of the budgets of all gates and of the user, in US dollars.
+/// Returns the lowest of all budgets of the gates and the options, in US dollars.
 ///
 /// Returns `None` without a budget.
 pub fn budget_usd(suite: &Suite, options: &RunOptions) -> Option<f64> {
@@ -272,7 +273,7 @@ impl Running<'_> {
         tally.failure
     }
 
-    /// Carries out executions that do not depend on each other. Each item of the stream is one execution.
+    /// Carries out executions that do not depend on each other. Each item of the stream contains one execution.
     fn alone<'r>(
         &'r self,
         open: Vec<usize>,
@@ -290,7 +291,7 @@ impl Running<'_> {
             let units = queue.into_iter().filter_map(|index| Some((index, *units.get(index)?)));
             stream::iter(units)
                 .map(move |(index, unit)| {
-                    // The future has about 10 KiB and is moved several times before it starts.
+                    // Boxed, because the future has about 10 KiB and is moved several times before it starts.
                     Box::pin(async move {
                         gathering.over().await;
                         let ended = if unjudged.contains(&index) {
@@ -305,7 +306,7 @@ impl Running<'_> {
         }))
     }
 
-    /// Judges an execution again that was carried out before.
+    /// Judges a stored execution again.
     async fn unit_again(&self, at: usize, unit: Unit) -> Ended {
         match self.recall(at, unit) {
             Ok(earlier) => Ended::New(self.unit(unit, earlier).await.result),
@@ -323,7 +324,7 @@ impl Running<'_> {
 
     /// Counts the money that earlier processes spent on an execution, including its judges.
     ///
-    /// The cost of earlier attempts counts even if the execution has no stored result (`left`).
+    /// `left` is the stored result. Without a stored result, only the cost of earlier attempts counts.
     fn count_spent(&self, unit: Unit, left: Option<&ExecutionResult>) {
         let calls = &self.judges.calls;
         calls.spend(self.spent_before(unit).ok());
@@ -356,11 +357,11 @@ struct Gathering {
 }
 
 impl Gathering {
-    /// Returns the next finished executions, together with all executions that finished at the same time; `None` at the
+    /// Waits for a finished execution, and returns it with other executions that have finished by then; `None` at the
     /// end.
     ///
-    /// The returned executions are stored with one write. No execution starts before this write, because a crash would
-    /// then lose the finished executions.
+    /// The caller stores the returned executions with one write. No execution starts during the collection, because a
+    /// start would delay this write.
     async fn next<T>(&self, finished: &mut (impl Stream<Item = Vec<T>> + Unpin)) -> Option<Vec<T>> {
         let mut all = finished.next().await?;
         self.is_under_way.store(true, Ordering::Relaxed);

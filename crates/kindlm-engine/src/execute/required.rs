@@ -31,7 +31,7 @@ impl GoesOn for Required<'_> {
 
 /// The cost of judging before the end of an execution.
 ///
-/// The fields are the known sum in US dollars, true if a cost is unknown, the tokens, and the spending by judge.
+/// The fields are the known cost in US dollars, a flag for unknown costs, the tokens, and the spending by judge.
 #[derive(Default)]
 pub(super) struct Early(Mutex<(f64, bool, UsageSum, Vec<JudgeSpending>)>);
 

@@ -20,7 +20,7 @@ use crate::{Comparison, RecordError, Suite, Unit};
 /// round is complete.
 const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
 
-/// The positions in the plan of the executions of one round.
+/// The plan positions of the executions in one round.
 pub(super) type Round = Vec<usize>;
 
 /// Returns the rounds of a plan, in the order in which they begin.
@@ -48,7 +48,7 @@ pub(super) enum Ended {
     Kept(Box<ExecutionResult>),
     /// A stored result that cannot be loaded.
     Lost(RecordError),
-    /// No result: the remaining repeats of the case are unnecessary. This state of one repeat completes the case.
+    /// No result: the remaining repeats of the case are unnecessary, so the case is complete.
     Unnecessary,
 }
 
@@ -144,7 +144,8 @@ impl Running<'_> {
 
 /// Returns the state of an execution in an incomplete round.
 ///
-/// A final result of an earlier process keeps its verdict. If judging again cost money, its judge cost is replaced.
+/// A final result of an earlier process keeps its verdict. If judging again cost money, the new judge cost replaces the
+/// stored judge cost.
 fn uncompared(member: Result<Member, RecordError>) -> Ended {
     let Member { finished, settled } = match member {
         Ok(member) => member,
@@ -187,10 +188,10 @@ fn waiting(mut result: ExecutionResult) -> ExecutionResult {
     result
 }
 
-/// Returns the names of a round's executions, which distinguish them.
+/// Returns a distinct name for each execution of a round.
 ///
 /// The names are the models if all executions are of one test, and the tests if all are on one model. Otherwise, each
-/// name has both.
+/// name has the model and the test.
 fn names(results: &[ExecutionResult]) -> Vec<String> {
     let of = |it: &ExecutionResult| (it.execution.case.clone(), it.execution.model.clone());
     let all: Vec<(String, String)> = results.iter().map(of).collect();

@@ -96,7 +96,7 @@ pub(super) fn evidence(
     })
 }
 
-/// Returns the cost of a turn by the price of its tokens, in US dollars.
+/// Returns the cost of a turn in US dollars, computed from the price of the tokens.
 ///
 /// If a turn of several requests has more input tokens than the threshold for long prompts, each request is priced
 /// separately. Returns `None` if the price is unknown, or if the usage of any of these requests was not recorded.

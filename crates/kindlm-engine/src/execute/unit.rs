@@ -47,8 +47,8 @@ impl Running<'_> {
         self.unit_with(unit, earlier, &Map::new()).await
     }
 
-    /// Carries out one execution of the plan like [`unit`](Self::unit), with these values of variables in place of those
-    /// of its case.
+    /// Carries out one execution of the plan like [`unit`](Self::unit). `vars` replace variables of the case with the
+    /// same name.
     pub(super) async fn unit_with(
         &self,
         unit: Unit,
@@ -74,7 +74,7 @@ impl Running<'_> {
             Err(err) => {
                 let error = internal(&err.to_string());
                 let Some(it) = earlier else { return errored(begun(Map::new()), error).into() };
-                // The stored evidence has cost money.
+                // Keep the stored evidence, because it has cost money.
                 let error = Some(error);
                 return ExecutionResult { outcome: Outcome::Errored, error, ..it }.into();
             }
@@ -94,7 +94,8 @@ impl Running<'_> {
             model: &execution.model,
             repeat: unit.repeat,
         });
-        // A bug must not abort a run that has cost money. A bug in a check is caught before, with the evidence.
+        // A panic must not abort a run that has cost money. Panics in checks are caught in `judge`, which keeps the
+        // evidence.
         let timeout = self.timeout(case, model);
         let work = async {
             match earlier {
@@ -209,7 +210,7 @@ impl Running<'_> {
         match error {
             Some(Unanswered::Provider(error)) => {
                 let error = match self.stopped() {
-                    // The request was waiting for a permit when the run was stopped, or was aborted.
+                    // The run was stopped before the request was sent.
                     Some(reason) if error.attempts == 0 && error.retryable => {
                         ExecutionError::NotRun { reason: reason.to_owned() }
                     }

@@ -140,7 +140,7 @@ impl Running<'_> {
         result: ExecutionResult,
         comparison: OutputComparison<'_>,
     ) -> ExecutionResult {
-        // A case of a history is not compared.
+        // A case of a history is never compared, so no variables are replaced here.
         let body = match case.made_body(&Map::new()) {
             Ok(body) => body,
             Err(err) => return errored(result.execution, internal(&err.to_string())),
@@ -225,7 +225,7 @@ impl Running<'_> {
                 sum.results.extend(results.collect::<Vec<_>>());
                 continue;
             }
-            // Search by label, because a turn without a message is skipped if the model is done before it.
+            // Search by label, because a turn without a message is skipped if the model finishes early.
             let reached = execution.turns.iter().position(|it| it.label == label);
             let Some(evidence) = reached.and_then(|it| turns::evidence(execution, it, model))
             else {
@@ -305,7 +305,7 @@ fn aggregate_score(threshold: f64, results: &[AssertionResult]) -> Option<Assert
 
 /// Returns the failed result of a conversation that `maxTurns` ended.
 ///
-/// The label and the message come from the original KindLM. Its code for this result is `INTERNAL_ERROR`.
+/// The label and the message are those of the original KindLM, which reported the code `INTERNAL_ERROR`.
 fn truncated(execution: &Execution) -> AssertionResult {
     let message = format!("MAX_TURNS_EXCEEDED: conversation exceeded {} turns", execution.requests);
     AssertionResult::fail(

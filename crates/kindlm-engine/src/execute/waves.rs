@@ -85,7 +85,8 @@ impl Courses {
         }
     }
 
-    /// Returns the courses in queues: one queue for each model if the ports limit their calls, and else one for all.
+    /// Returns the courses in queues: one queue for each model if the ports limit their calls, otherwise a single
+    /// queue.
     pub(super) fn in_queues(self, run: Run<'_>) -> Vec<Vec<Course>> {
         let is_by_model = run.ports.models.limits_calls();
         let mut queues: BTreeMap<Option<usize>, Vec<Course>> = BTreeMap::new();
@@ -114,7 +115,7 @@ impl Course {
         }
     }
 
-    /// Returns the positions in the plan of the repeats to carry out next; empty if the case has ended.
+    /// Returns the plan positions of the repeats to carry out next; empty if the case has ended.
     ///
     /// Repeats that an earlier process has started are finished first, so that no result is left out.
     fn next(&self, most: usize) -> Vec<usize> {
@@ -158,7 +159,7 @@ impl<'a> Running<'a> {
         }))
     }
 
-    /// Carries out the next wave of a course. Returns its results, and the rest of the course.
+    /// Carries out the next wave of a course. Returns the results of the wave, and the course if it continues.
     async fn wave(
         &self,
         mut course: Course,
@@ -167,7 +168,8 @@ impl<'a> Running<'a> {
     ) -> Option<(Vec<(usize, Ended)>, Option<Course>)> {
         let wave = course.next(concurrency);
         if wave.is_empty() {
-            // `Unnecessary` completes a case whose repeats end early, and has no effect on a case with all its repeats.
+            // `Unnecessary` completes a case whose repeats end early. It has no effect on a case that is already
+            // complete.
             return Some((vec![(course.start, Ended::Unnecessary)], None));
         }
         let repeat = |at: usize| {

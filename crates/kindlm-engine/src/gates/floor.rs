@@ -10,7 +10,7 @@ use super::compare::{at_least, missing_evidence, nothing_to_measure, percent};
 use super::unjudged::Unjudged;
 use super::{Gate, LowBound, Measurement, Threshold};
 
-/// The end of the id of a gate whose minimum applies to the lower end of the interval.
+/// The suffix of the id of a gate whose minimum applies to the lower end of the interval.
 pub(super) const LOW: &str = ".low";
 
 /// The static parts of a gate with a minimum rate or average.
@@ -53,7 +53,7 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// Adds passed and judged items of one case.
+    /// Adds the numbers of passed and judged items of one case.
     pub(super) fn add_counts(&mut self, case: &CaseResult, passed: u64, judged: u64) {
         self.counts.count += passed;
         self.counts.total += judged;
@@ -61,7 +61,7 @@ impl Scores {
         self.add(case, passed as f64, judged);
     }
 
-    /// Adds scores from 0 to 1 of one case, which are averaged.
+    /// Adds the scores of one case, from 0 to 1, to the average.
     pub(super) fn add_scores(&mut self, case: &CaseResult, scores: impl Iterator<Item = f64>) {
         let (mut sum, mut size) = (0.0, 0);
         for score in scores {
@@ -108,18 +108,18 @@ impl Scores {
 struct AtLeast {
     floor: &'static Floor,
     min: Minimum,
-    /// The number of cases that were run, also without scores.
+    /// The number of cases that were run, including cases without scores.
     cases: u64,
     scores: Scores,
     unjudged: Unjudged,
 }
 
-/// A minimum with the value that it applies to.
+/// A minimum for a rate, or for the lower end of its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Minimum {
     /// The minimum, from 0 to 1.
     pub(super) value: f64,
-    /// True if the lower end of the interval must reach the minimum, and not only the rate itself.
+    /// True if the lower end of the interval must reach the minimum; false if the rate itself must reach it.
     pub(super) is_low: bool,
 }
 

@@ -57,13 +57,13 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
     /// Returns the budget of the run in US dollars, if the gate sets one; `None` by default.
     ///
-    /// The run then sends no request whose maximum cost exceeds the rest of the budget.
+    /// The run then sends no request whose maximum cost exceeds the remaining budget.
     fn budget_usd(&self) -> Option<f64> {
         None
     }
 
-    /// Returns the gate with a cost outside of the cases, such as the cost of canaries; `None` if the gate counts no
-    /// cost.
+    /// Returns a copy of the gate that includes a cost outside of the cases, such as the cost of canaries. Returns
+    /// `None` if the gate counts no cost.
     ///
     /// `known_usd` is the known cost in US dollars, and `unknown` the number of costs that are not known in full.
     fn with_spent(&self, _known_usd: f64, _unknown: u32) -> Option<Box<dyn Gate>> {
@@ -117,7 +117,7 @@ pub struct LowBound<'a> {
 }
 
 impl LowBound<'_> {
-    /// Returns the lower end of the interval over this number of clusters of cases, if all of them pass; from 0 to 1.
+    /// Returns the lower end of the interval if this number of clusters of cases all pass, from 0 to 1.
     pub fn highest(clusters: u64) -> f64 {
         let tally = kindlm_stats::Tally::new(clusters, clusters);
         tally.map_or(0.0, |it| it.wilson(kindlm_stats::Confidence::P95).low)
@@ -131,8 +131,8 @@ impl LowBound<'_> {
 
 /// The measurement of one gate, which is updated with each case.
 ///
-/// A measurement is pure: the same cases give the same result in any order. Its size does not depend on the number of
-/// cases. Only intervals over cases need the clusters of cases, unless the cases are independent.
+/// A measurement is pure: the same cases give the same result in any order. The size of a measurement does not depend
+/// on the number of cases, with one exception: an interval over dependent cases stores their clusters.
 pub trait Measurement: fmt::Debug + Send {
     /// Adds a case that was run. Skipped cases are not passed.
     fn observe(&mut self, case: &CaseResult);
@@ -154,7 +154,7 @@ impl Measurements {
         Self::after(gates, &[])
     }
 
-    /// Starts the measurement of a run whose judges were watched. The cost of the canaries counts.
+    /// Starts the measurement of a run, including the cost of its canaries.
     pub fn after(gates: &[Box<dyn Gate>], canaries: &[CanaryWatch]) -> Self {
         let (known_usd, unknown) = spent_on(canaries);
         let begin = |gate: &dyn Gate| match gate.with_spent(known_usd, unknown) {
@@ -248,7 +248,7 @@ pub type BuildWithOptions = fn(&Map<String, Value>) -> Result<Vec<Box<dyn Gate>>
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// True if a result of the gate has all options, so that [`of_result`] creates the gate again.
+    /// True if a result of the gate has all options, so that [`of_result`] can create the gate again.
     pub are_recorded: bool,
     /// The function that returns the JSON Schema of the object.
     pub schema: fn() -> Value,

@@ -39,8 +39,8 @@ impl Unjudged {
 
     /// Returns the result of a gate that measured nothing.
     ///
-    /// The gate is violated if a check of the kind is errored. It is also violated if executions had no checks, and no
-    /// result shows that checks of the kind did not apply. `start` and `limit` are parts of the message.
+    /// The gate is violated if a check of the kind is errored. It is also violated if executions ended before their
+    /// checks, unless a check of the kind was skipped. `start` and `limit` are parts of the message.
     pub(super) fn result(
         self,
         id: &str,

@@ -19,8 +19,7 @@ use crate::{Defaults, Model};
 
 /// The maximum number of cached answers.
 ///
-/// The limit bounds the memory use. Equal questions come from the repeats and checks of one case, at about the same
-/// time.
+/// A small cache is enough, because the repeats and checks of one case ask equal questions at about the same time.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1023);
 
 /// The minimum token limit of answers for judges that reason before they answer. Unused tokens cost nothing.
@@ -32,8 +31,8 @@ const OUTPUT_LIMIT: u32 = 16_384;
 /// The models that answer the questions of checks.
 ///
 /// Equal questions are asked once, even concurrently. Failures are not cached, and neither are answers that a check
-/// cannot read. A judge answers with temperature 0 unless the question sets another temperature. The model's own `seed`
-/// is used, and its own `maxTokens` if this exceeds the limit of the question.
+/// cannot read. A judge answers with temperature 0 unless the question sets another temperature. The `seed` of the
+/// model is used. The `maxTokens` of the model is used if it exceeds the limit of the question.
 pub struct Judges<'a> {
     pub(crate) calls: Calls<'a>,
     models: &'a [Model],
@@ -43,18 +42,18 @@ pub struct Judges<'a> {
     remembered: Mutex<LruCache<String, Arc<OnceCell<Answer>>>>,
 }
 
-/// The answer to a question, or the error, with its origin.
+/// The answer to a question, or the error.
 pub(crate) struct JudgeAnswer {
     pub(crate) answer: Result<Answer, AskError>,
-    /// True if this call requested the answer, and so may have caused a cost.
+    /// True if this call requested the answer, and so may have cost money.
     pub(crate) fresh: bool,
 }
 
 impl<'a> Judges<'a> {
     /// Creates judges from `models`.
     ///
-    /// `default` is the id of the model for questions that name no model; the first model that is not an agent if
-    /// absent. The other settings come from [`Defaults`].
+    /// `default` is the id of the model for questions that name no model. Without `default`, the first model that is
+    /// not an agent answers them. The other settings come from [`Defaults`].
     pub fn new(ports: impl Into<Ports<'a>>, models: &'a [Model], default: Option<&'a str>) -> Self {
         let Defaults { concurrency, timeout, .. } = Defaults::default();
         Self {
@@ -76,7 +75,7 @@ impl<'a> Judges<'a> {
 
     /// Sets the budget in US dollars; `None` for no limit.
     ///
-    /// For models without a price, the costs that their answers report are counted.
+    /// For a model without a price, the reported cost of each answer counts.
     #[must_use]
     pub fn with_budget(mut self, usd: Option<f64>) -> Self {
         if let Some(usd) = usd {
@@ -85,7 +84,7 @@ impl<'a> Judges<'a> {
         self
     }
 
-    /// Sets the number of the first sample, 0 by default, so that answers are stored apart from earlier answers.
+    /// Sets the number of the first sample; 0 by default. Answers with different sample numbers are stored separately.
     ///
     /// Providers receive the same requests.
     #[must_use]
@@ -124,7 +123,8 @@ impl<'a> Judges<'a> {
         JudgeAnswer { answer, fresh }
     }
 
-    /// Forgets the answers to the questions with these keys, so that they are asked again. Open questions stay open.
+    /// Forgets the answers to the questions with these keys, so that the questions are asked again. Questions in flight
+    /// are not affected.
     pub(super) fn forget<'k>(&self, keys: impl Iterator<Item = &'k str>) {
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         for key in keys {
@@ -175,9 +175,9 @@ impl<'a> Judges<'a> {
 
     /// Embeds a text with the model of the question.
     ///
-    /// If the question names no model, the default judge embeds the text. If its provider does not support embeddings,
-    /// the first model whose provider supports them embeds the text. Fails if there is no such model, or if the request
-    /// fails.
+    /// If the question names no model, the default judge embeds the text. If the provider of this judge does not
+    /// support embeddings, the first model whose provider supports them is used. Fails if there is no such model, or if
+    /// the request fails.
     async fn embed(&self, question: &EmbeddingQuestion) -> Result<Answer, AskError> {
         let first = self.model(question.model.as_deref())?;
         let mut refused = match self.vector(first, &question.text).await {
@@ -252,8 +252,9 @@ impl Model {
     /// Returns the parameters for asking this model as a judge.
     ///
     /// - `max_tokens` is the higher limit of the model and the question. It includes reasoning, so reasoning models get
-    ///   at least 8,192. After a reply that was cut off, the limit is doubled. For a model without its own limit that
-    ///   does not reason, the doubled limit is at most 16,384, or the limit of the question if that is higher.
+    ///   at least 8,192. After a reply that was cut off, the limit is doubled. For models that neither reason nor have
+    ///   their own limit, the doubled limit is at most 16,384. If the limit of the question is higher, the limit of the
+    ///   question stays.
     /// - `topP` and `stopSequences` are not used. `topP` has no effect at temperature 0, and a stop sequence could cut
     ///   off a verdict.
     pub fn judge_params(&self, question: &JudgeQuestion) -> Params {
@@ -276,8 +277,8 @@ impl Model {
         if !question.after_cut {
             return limit;
         }
-        // If the model has no configured token limit, do not exceed the usual limit: models reject requests for more
-        // tokens than they support. Reasoning models are not capped.
+        // If the model has no configured token limit, do not exceed the usual limit. Models reject a limit that is
+        // higher than they support. Reasoning models are not capped.
         let most = if reasons || own.is_some() { u32::MAX } else { OUTPUT_LIMIT.max(limit) };
         limit.saturating_mul(2).min(most)
     }

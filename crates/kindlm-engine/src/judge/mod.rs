@@ -65,7 +65,7 @@ pub type ObserveResults<'a> = &'a (dyn Fn(&[AssertionResult]) + Sync);
 
 /// Evaluates checks like [`judge()`], and passes the results of each check to `observe` when its questions are answered.
 ///
-/// Checks without questions come first. A check that is skipped because of a required check is not passed.
+/// Checks without questions come first. A check that is skipped because of a required check is not passed to `observe`.
 pub async fn judge_observed(
     checks: &[Check],
     execution: &Execution,

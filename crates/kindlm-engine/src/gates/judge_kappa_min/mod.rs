@@ -175,7 +175,7 @@ pub struct JudgeKappa {
     ///
     /// `None` if all outputs have a reply. Without all replies, kappa is not valid.
     pub unanswered: Option<(u64, u64)>,
-    /// The reason why a watch found that the judge has changed since its calibration; `None` if no watch found that.
+    /// The message of a watch that found a change of the judge since the calibration; `None` without such a watch.
     ///
     /// A watch asks the judge again about outputs of its calibration (`kindlm calibrate --watch`).
     pub alarm: Option<String>,
@@ -218,7 +218,7 @@ impl fmt::Display for Labels {
 /// The calibrations of the judges of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Calibrated {
-    /// The models by id in the suite, as `provider:model`.
+    /// The models as `provider:model`, by their ids in the suite.
     pub models: BTreeMap<String, String>,
     /// The known calibrations of judges.
     pub known: Vec<JudgeKappa>,
@@ -231,7 +231,7 @@ pub fn judge_kappa_min(demand: KappaDemand, calibrated: Calibrated) -> Box<dyn G
     Box::new(JudgeKappaMin { demand, calibrated, judged: Vec::new() })
 }
 
-/// A kind of check and its criterion, with the judge that judged it.
+/// A kind of check, with its criterion and its judge.
 #[derive(Clone, Debug, PartialEq)]
 struct JudgedCriterion {
     check: String,
@@ -287,9 +287,9 @@ impl JudgeKappaMin {
         }
     }
 
-    /// Returns the calibration of the judge in `judged`. Its options, prompt, criterion and models must be equal.
+    /// Returns the calibration of the judge in `judged`, with equal options, prompt, criterion and models.
     ///
-    /// If there is no such calibration, the error is a sentence fragment about the judge.
+    /// Without such a calibration, the error is a sentence fragment about the judge.
     fn known(&self, judged: &JudgedCriterion) -> Result<&JudgeKappa, String> {
         let models = &self.calibrated.models;
         let full = |id: &str| models.get(id).cloned().unwrap_or_else(|| id.to_owned());

@@ -38,7 +38,8 @@ const NAMED: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RegressionDemand {
-    /// The largest fall that the run must exclude, above 0 and at most 1; `None` to accept too little data.
+    /// The fall of the pass rate that the run must exclude, above 0 and at most 1. With `None`, the gate also holds if
+    /// there is too little data.
     pub margin: Option<f64>,
 }
 
@@ -101,9 +102,8 @@ impl Measurement for NoRegression {
 /// Decides the gate by the comparison of the run with its baseline.
 ///
 /// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this result.
-/// Without a comparison, the error is the reason, and there is nothing to measure. A demand with a margin is then
-/// violated, because the margin demands evidence. The message names the cases of the baseline that the run does not
-/// have.
+/// Without a comparison, there is nothing to measure, and the error gives the reason. With a margin, the gate is then
+/// violated, because a margin demands evidence. The message names the cases of the baseline that the run does not have.
 pub fn no_regression(
     demand: RegressionDemand,
     comparison: Result<&Comparison, &str>,
