@@ -2,17 +2,17 @@
 
 use crate::{Confidence, Interval, Tally, float};
 
-/// The number of bisection steps that find a bound. They reach the precision of an `f64`.
+/// The number of bisection steps for a bound. This number reaches the precision of an `f64`.
 const HALVINGS: u32 = 60;
 
 impl Tally {
-    /// Returns an interval of the share that is also valid if the outputs so far decided when the count ended.
+    /// Returns an interval of the share that is valid for every stopping rule.
     ///
-    /// The intervals after each output all hold at the same time, so every stopping rule is allowed. Other intervals
-    /// are too narrow if the outputs decide when to stop. The interval is the confidence sequence of the
-    /// beta-binomial mixture with a = b = 1/2. For k passes in n outputs and the level 1 − α, the interval contains
-    /// the rates `p` with `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 / α` (Robbins 1970, *Ann. Math. Stat.*
-    /// 41:1397; Howard et al. 2021, *Ann. Stat.* 49:1055).
+    /// For example, the count may end as soon as the interval is narrow enough. The intervals after each output all
+    /// hold at the same time. Other intervals are too narrow if the outputs decide when to stop. The interval is the
+    /// confidence sequence of the beta-binomial mixture with a = b = 1/2. For k passes in n outputs and the level 1 −
+    /// α, the interval contains the rates `p` with `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 / α` (Robbins
+    /// 1970, *Ann. Math. Stat.* 41:1397; Howard et al. 2021, *Ann. Stat.* 49:1055).
     pub fn anytime(self, confidence: Confidence) -> Interval {
         let (passed, failed) = (self.passed(), self.total() - self.passed());
         let limit = -(1.0 - confidence.level()).ln();
@@ -36,7 +36,7 @@ fn mixture(passed: u64, failed: u64) -> f64 {
     steps(passed) + steps(failed) - all
 }
 
-/// Returns the rate at which `is_excluded` changes, between an excluded and an included rate. Bisection finds it.
+/// Finds the rate at which `is_excluded` changes, by bisection between an excluded and an included rate.
 fn bound(excluded: f64, included: f64, is_excluded: impl Fn(f64) -> bool) -> f64 {
     let (mut excluded, mut included) = (excluded, included);
     for _ in 0..HALVINGS {

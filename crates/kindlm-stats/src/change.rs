@@ -104,8 +104,8 @@ fn log_likelihood(tally: Tally) -> f64 {
 
 /// Returns the probability that a place has a p value of at most `least`, for the given totals and a constant rate.
 ///
-/// The passes of the first tallies are a Markov chain, whose steps are hypergeometric. The chain ends at the first
-/// place with a p value of at most `least`.
+/// The number of passes so far is a Markov chain with hypergeometric steps. The chain ends at the first place with a p
+/// value of at most `least`.
 fn p_value_of_least(part: &[Tally], all: Tally, least: f64) -> f64 {
     let passed = all.passed();
     let mut before = 0;

@@ -71,8 +71,8 @@ impl Clustered {
 
     /// Returns the clustered standard error of the mean (Miller 2024, arXiv 2411.00640, appendix A).
     ///
-    /// The variance is multiplied by C / (C − 1) for C clusters, because few clusters underestimate it. Returns `None`
-    /// with fewer than two clusters.
+    /// The variance has the factor C / (C − 1) for C clusters. Without the factor, the variance of few clusters is too
+    /// small. Returns `None` with fewer than two clusters.
     pub fn standard_error(&self) -> Option<f64> {
         let mean = self.mean().ok()?;
         if self.clusters < 2 {
@@ -87,15 +87,15 @@ impl Clustered {
 
     /// Returns the interval of the mean: Wilson's, with the effective number of scores.
     ///
-    /// The effective number is `m (1 − m) / SE²` for the mean `m` and the [standard error](Self::standard_error) `SE`:
-    /// the number of independent passes and failures with the same standard error. The effective number is limited to
-    /// the range from the number of clusters to the number of scores.
+    /// The effective number is `m (1 − m) / SE²` for the mean `m` and the [standard error](Self::standard_error) `SE`.
+    /// This is the number of independent passes and failures that have the same standard error. The effective number is
+    /// limited to the range from the number of clusters to the number of scores.
     ///
-    /// - At a mean of 0 or 1, the effective number is the number of clusters, because the scores do not show that repeats
-    ///   add information.
+    /// - At a mean of 0 or 1, the effective number is the number of clusters. Such scores do not show that repeats add
+    ///   information.
     /// - At any other mean, if all clusters have the same mean, the effective number is the number of scores.
-    /// - A single cluster has no standard error, because it does not show how clusters differ. The cluster counts as one
-    ///   score.
+    /// - A single cluster has no standard error, because one cluster does not show how clusters differ. The cluster
+    ///   counts as one score.
     ///
     /// If each cluster has one score that is 0 or 1, this is exactly [`Tally::wilson`](crate::Tally::wilson). For
     /// scores between 0 and 1 the interval is wider than necessary. Fails without scores.
@@ -131,7 +131,8 @@ impl Clustered {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Clusters {
-    /// The sum and the number of the scores of each cluster, by the hash of its name, which is smaller than the name.
+    /// The sum and the number of the scores of each cluster, by the hash of the cluster's name. A hash needs less
+    /// memory than a name.
     ///
     /// The map is sorted, so that the order of additions does not change the rounding of the total.
     named: BTreeMap<u64, (f64, u64)>,

@@ -24,7 +24,7 @@ impl Confidence {
 
     /// Returns the two-sided quantile of the standard normal distribution.
     ///
-    /// For the level 0.95, it is 1.96.
+    /// For the level 0.95, the quantile is 1.96.
     pub fn z(self) -> f64 {
         self.z
     }

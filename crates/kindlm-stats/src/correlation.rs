@@ -4,7 +4,7 @@ use crate::{Confidence, Interval, Undefined, float};
 
 /// The weight of each of the four corners of the unit square in the interval.
 ///
-/// The corners together have no correlation, so the interval of few pairs on a line does not have the width 0.
+/// The corners together have no correlation. They prevent an interval of width 0 for few pairs on a line.
 const CORNER: f64 = 0.5;
 
 /// Pairs of values from 0 to 1, such as the score of an output and the opinion of a user about it.
@@ -47,7 +47,8 @@ impl Correlation {
     /// Returns the interval of [`value`](Self::value); `None` if the value is `None`.
     ///
     /// The interval is computed on the scale of Fisher's transformation, with the standard error of the infinitesimal
-    /// jackknife, so the values need no normal distribution. Half a pair is added at each corner of the unit square.
+    /// jackknife. So the values need not have a normal distribution. Half a pair is added at each corner of the unit
+    /// square.
     ///
     /// In simulations of pairs of yes and no, 94% to 97% of the intervals of 95% contain the true value. For 30 pairs with
     /// a correlation of 0.9, about 90% contain the true value.

@@ -12,13 +12,14 @@ const LEVEL: f64 = 0.95;
 
 /// Detects that a pass rate has fallen below the pass rate of a reference. The first results are the reference.
 ///
-/// The limit is the one-sided 95% Clopper–Pearson lower bound of the reference. A fall that does not lead below the
-/// limit is not detected, so a larger reference detects smaller falls.
+/// The limit is the one-sided 95% Clopper–Pearson lower bound of the reference. A fall to a rate above the limit is not
+/// detected. A larger reference has a limit closer to its pass rate, so it detects smaller falls.
 ///
 /// The evidence is the e-detector of Shiryaev–Roberts form (Shin, Ramdas, Rinaldo (2023), *New England J. Stat. Data
-/// Sci.* 2:229): the mean of `M = L · (M + 1)` over four lower pass rates, where `L` is the likelihood ratio of a result
-/// against the limit. While the true pass rate is at or above the limit, the expected evidence grows by at most 1 per
-/// result. So an alarm at the evidence `n` comes after at least `n` results on average, if nothing has changed.
+/// Sci.* 2:229). For each of four lower pass rates, a result changes `M` to `L · (M + 1)`. `L` is the likelihood ratio
+/// of the result: the lower rate against the limit. The evidence is the mean of the four values `M`. While the true
+/// pass rate is at or above the limit, the expected evidence grows by at most 1 per result. So an alarm at the evidence
+/// `n` comes after at least `n` results on average, if nothing has changed.
 ///
 /// ```
 /// use kindlm_stats::Detector;
@@ -130,8 +131,8 @@ impl Detector {
 
     /// Returns the number of results that most likely came after the fall. The newest result is last in `results`.
     ///
-    /// The number is the maximum likelihood estimate of the change. Returns 0 without results, if the reference is not
-    /// complete, or if its limit is 0, because no pass rate is below 0.
+    /// The number is the maximum likelihood estimate of the change. Returns 0 without results, or if the reference is
+    /// not complete. Also returns 0 if the limit is 0, because no pass rate is below 0.
     pub fn results_after_fall(&self, results: &[bool]) -> usize {
         let Some(limit) = self.limit.filter(|it| *it > 0.0) else { return 0 };
         let (mut sums, mut best) = ([0.0_f64; FALLS.len()], (f64::NEG_INFINITY, 0));
@@ -159,7 +160,7 @@ fn limit(state: &DetectorState) -> Option<f64> {
     if total < size {
         return None;
     }
-    // `Beta` refuses 0 passes, whose bound is 0.
+    // `Beta::new` fails for 0 passes. The bound is then 0.
     let bound = Beta::new(float(passed), float(total - passed) + 1.0);
     Some(bound.map_or(0.0, |it| it.inverse_cdf(1.0 - LEVEL)))
 }

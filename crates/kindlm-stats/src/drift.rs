@@ -7,33 +7,36 @@ const INCREASES: [f64; 4] = [0.05, 0.1, 0.2, 0.4];
 
 /// The evidence that a judge has changed since its calibration, as an e-process.
 ///
-/// Every watch asks the judge about outputs of the calibration again, and counts the different answers. For a change
-/// before a given watch, the evidence is a likelihood ratio: an increased share of different answers against the
-/// judge's own noise. This ratio is the product over the given watch and all later watches, averaged over four
-/// increases. The whole evidence is the weighted mean over all watches before which the judge may have changed. The
-/// weight of watch `t` is `1 / (t (t + 1))`; the weights sum to 1, and a watch in the future has the evidence 1. So
-/// watches without a difference do not hide a later change, as they would in one product over all watches.
+/// Every watch asks the judge again about outputs of the calibration, and counts the different answers. The judge may
+/// have changed before any watch, so the evidence is a weighted mean over all watches `t`:
 ///
-/// Without a change, the evidence ever reaches 20 with a probability of at most 1 in 20, however often the judge is
-/// watched (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So the evidence may be checked after each watch.
-/// The bound also holds if some outputs are noisier than others, if the noise is right on average. The weighted mean is
-/// an e-process, because each of its terms is an e-process (Shin, Ramdas, Rinaldo (2023), *New England J. Stat. Data
-/// Sci.* 2:229).
+/// - The evidence for a change before watch `t` is a likelihood ratio over watch `t` and all later watches. The ratio
+///   compares an increased share of different answers with the judge's own noise. It is averaged over four increases.
+/// - The evidence for a change before a future watch is 1.
+/// - The weight of watch `t` is `1 / (t (t + 1))`. The weights sum to 1.
+///
+/// So watches without a difference do not hide a later change, as they would in one product over all watches.
+///
+/// Without a change, the probability that the evidence ever reaches 20 is at most 1 in 20, for any number of watches
+/// (Ville's inequality; Ramdas et al. (2023), *Stat. Sci.* 38:576). So the evidence may be checked after each watch.
+/// The bound also holds if some outputs are noisier than others, as long as the noise is right on average. The weighted
+/// mean is an e-process, because each of its terms is an e-process (Shin, Ramdas, Rinaldo (2023), *New England J. Stat.
+/// Data Sci.* 2:229).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
     noise: f64,
     /// The number of watches.
     watches: f64,
-    /// The weighted sum of the likelihood ratios over all watches before which the judge may have changed, for each
-    /// increase.
+    /// For each increase, the weighted sum of the likelihood ratios over all watches before which the judge may have
+    /// changed.
     sums: [f64; INCREASES.len()],
 }
 
 impl Drift {
-    /// The evidence from which a judge counts as changed.
+    /// The lowest evidence at which a judge counts as changed.
     pub const ALARM: f64 = 20.0;
 
-    /// Creates a process without evidence.
+    /// Creates a process without watches.
     ///
     /// `noise` is the share of outputs on which an unchanged judge answers differently if it is asked again. Fails
     /// unless `noise` is above 0 and below 1. For a share that was measured, pass the upper end of its interval.

@@ -31,7 +31,7 @@ impl Confusion {
         }
     }
 
-    /// Returns the sums of both counts. A sum above `u64::MAX` becomes `u64::MAX`.
+    /// Adds two tables cell by cell. A sum above `u64::MAX` becomes `u64::MAX`.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -56,13 +56,13 @@ impl Confusion {
 /// Returns an interval for the kappa of outputs that were judged by several rules each.
 ///
 /// `outputs` has the counts of each output over its rules. Verdicts about one output depend on each other, so the
-/// interval of [`Confusion::kappa_interval`] is too narrow for their sum. This method leaves out one output at a time
+/// interval of [`Confusion::kappa_interval`] is too narrow for their sum. The function leaves out one output at a time
 /// (delete-one jackknife; Efron & Stein (1981), *Ann. Stat.* 9:586). The interval is computed on the scale of Fisher's
 /// `atanh`, with one more output in each cell. The quantile is from Student's t distribution with one degree of freedom
-/// less than outputs. The standard error is at least the standard error of independent verdicts.
+/// fewer than there are outputs. The standard error is at least the standard error of independent verdicts.
 ///
-/// Fails if kappa is undefined for the sum of the counts, if one rater gave the same answer everywhere, or if there
-/// are fewer than two outputs.
+/// Fails if kappa is undefined for the sum of the counts, or if one rater gave the same answer everywhere. Also fails
+/// for fewer than two outputs.
 pub fn kappa_interval_of_sets(
     outputs: &[Confusion],
     confidence: Confidence,
@@ -95,9 +95,10 @@ fn student_t(confidence: Confidence, freedom: f64) -> Result<f64, Undefined> {
 /// Estimates the pass rate that people would find, for few labelled outputs.
 ///
 /// The estimate is equal to [`prediction_powered`](crate::prediction_powered) with [`Tuning::Power`](crate::Tuning).
-/// For the variances, each cell of the table of judge and human verdicts counts one more output, and `observed` counts
-/// one more pass and failure. Few outputs often have equal verdicts, so a variance could be 0 without the additional
-/// outputs. The interval of [`prediction_powered`](crate::prediction_powered) is valid for large samples only.
+/// For the variances, each cell of the table of judge and human verdicts counts one more output. `observed` counts one
+/// more pass and one more failure. Few outputs often have equal verdicts, so a variance could be 0 without the
+/// additional outputs. The interval of [`prediction_powered`](crate::prediction_powered) is valid for large samples
+/// only.
 ///
 /// Fails if `labelled` is empty.
 pub fn prediction_powered_rate(

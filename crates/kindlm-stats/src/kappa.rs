@@ -57,8 +57,8 @@ impl KappaInterval {
 impl Confusion {
     /// Returns Cohen's kappa: `(agreement - chance) / (1 - chance)`.
     ///
-    /// The formula is from Cohen (1960), *Educ. Psychol. Meas.* 20:37; the standard error from Fleiss, Cohen & Everitt
-    /// (1969), *Psychol. Bull.* 72:323.
+    /// The formula is from Cohen (1960), *Educ. Psychol. Meas.* 20:37. The standard error is from Fleiss, Cohen &
+    /// Everitt (1969), *Psychol. Bull.* 72:323.
     ///
     /// The interval is valid for large samples; [`kappa_interval`](Self::kappa_interval) is valid for few outputs too.
     ///

@@ -6,8 +6,8 @@ use crate::{Tally, float};
 
 /// Returns the p values of many tests, adjusted for their number, in the same order.
 ///
-/// Of the tests whose adjusted p value is at most α, on average at most the share α is a false alarm. Source: Benjamini
-/// and Hochberg (1995), *J. R. Stat. Soc. B* 57:289.
+/// Among the tests with an adjusted p value of at most α, the expected share of false alarms is at most α. Source:
+/// Benjamini and Hochberg (1995), *J. R. Stat. Soc. B* 57:289.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<(usize, f64)> = p_values.iter().copied().enumerate().collect();
     order.sort_by(|one, other| other.1.total_cmp(&one.1));

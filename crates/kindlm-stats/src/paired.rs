@@ -11,10 +11,10 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 use crate::{Confidence, Interval, Tally, Undefined, float};
 
-/// The number of clusters with a change up to which all sign flips are enumerated: at most 2^14 flips.
+/// The maximum number of changed clusters for which all sign flips are enumerated: at most 2^14 flips.
 const EXACT: usize = 14;
 
-/// The number of random sign flips if more clusters changed.
+/// The number of random sign flips if more than [`EXACT`] clusters changed.
 const FLIPS: u32 = 9_999;
 
 /// The negative logarithm of the probability that one check by [`is_far`] is wrong: 1 in 24 million.
@@ -23,7 +23,7 @@ const FAR: f64 = 17.0;
 /// The tolerance for equal sums of differences.
 const TOLERANCE: f64 = 1e-9;
 
-/// The number of clusters from which the formula of [`Paired::detectable`] holds.
+/// The minimum number of clusters for the formula of [`Paired::detectable`].
 ///
 /// With 5 clusters of 20 repeats, the formula gives a fall of 13 points, which is detected in 48 of 100 comparisons.
 const FEW: f64 = 20.0;
@@ -59,13 +59,13 @@ pub struct PairedTest {
 pub struct Paired {
     /// The number of clusters.
     pub clusters: usize,
-    /// The mean over the cases of the rate after minus the rate before, from -1 to 1.
+    /// The mean difference over the cases: the rate after minus the rate before, from -1 to 1.
     pub mean: f64,
     /// The t interval of the mean with clustered standard errors, from -1 to 1.
     ///
-    /// If the mean differences of all clusters are equal, their standard error is 0. The half width is then the upper end
-    /// of the Clopper-Pearson interval of 0 among as many observations as clusters. For a single cluster, the interval is
-    /// from -1 to 1.
+    /// If the mean differences of all clusters are equal, their standard error is 0. The half width is then the upper
+    /// end of a Clopper-Pearson interval: 0 passes, and one observation for each cluster. For a single cluster, the
+    /// interval is from -1 to 1.
     pub interval: Interval,
     /// The one-sided p value of the mean in its direction; 1 if the differences of each cluster add up to 0.
     pub p_value: f64,
@@ -95,9 +95,9 @@ impl PairedTest {
     /// Compares the rates of the same cases before and after.
     ///
     /// The p value comes from a sign-flip test: without an effect, the difference of each cluster is as probable as its
-    /// opposite. A cluster has changed if its differences do not add up to 0. Up to 14 changed clusters, all flips are
-    /// enumerated; for more clusters, 9,999 random flips are drawn. If each case has one repeat in both runs, the mid-p
-    /// value is used, because only few sums are possible.
+    /// opposite. A cluster has changed if its differences do not add up to 0. For up to 14 changed clusters, all flips
+    /// are enumerated. For more changed clusters, 9,999 random flips are drawn. If each case has one repeat in both
+    /// runs, the mid-p value is used, because only few sums are possible.
     ///
     /// Fails without differences.
     pub fn compare(&self, differences: &[Difference<'_>]) -> Result<Paired, Undefined> {
@@ -117,8 +117,8 @@ impl PairedTest {
 
     /// Returns true if the comparison shows a fall: the mean is below 0, and the p value is at most `alpha`.
     ///
-    /// The decision is equal to the decision by [`compare`](Self::compare), but faster for many clusters. The random
-    /// flips end early: as soon as further flips change the decision only with a probability below 1 in 100,000.
+    /// The decision is that of [`compare`](Self::compare), except with a probability below 1 in 100,000. This function
+    /// is faster for many clusters, because the random flips end as soon as further flips hardly change the decision.
     ///
     /// Fails without differences.
     pub fn shows_fall(&self, differences: &[Difference<'_>]) -> Result<bool, Undefined> {
@@ -157,9 +157,9 @@ struct Clusters {
     cases: f64,
     /// The mean difference of the cases.
     mean: f64,
-    /// The judged repeats of all cases. Each case counts with the run that has fewer repeats.
+    /// The number of judged repeats of all cases. For each case, the run with fewer repeats counts.
     repeats: f64,
-    /// True if each case has one repeat on both sides.
+    /// True if each case has one repeat in both runs.
     is_single: bool,
 }
 
@@ -256,8 +256,9 @@ fn sign_flip(sums: &[f64], is_mid: bool, seed: u64, is_settled: impl Fn(f64, u32
 
 /// Returns true if the p value of the flips so far is so far from `alpha` that more flips hardly change the decision.
 ///
-/// If the true share were on the other side of `alpha`, such flips would have a probability below `exp(−flips × KL)`, with
-/// the Kullback-Leibler divergence of the two shares (Chernoff 1952; Hoeffding 1963, theorem 1).
+/// If the true p value were on the other side of `alpha`, such flips would have a probability below `exp(−flips × KL)`
+/// (Chernoff 1952; Hoeffding 1963, theorem 1). `KL` is the Kullback-Leibler divergence of the p value of the flips so
+/// far from `alpha`.
 fn is_far(weight: f64, flips: u32, alpha: f64) -> bool {
     // Each check can be wrong, so check only every 64 flips: at most 156 times.
     if flips == 0 || !flips.is_multiple_of(64) {

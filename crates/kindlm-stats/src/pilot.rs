@@ -25,11 +25,12 @@ pub struct PilotCase<'a> {
 ///
 /// The observed rates of few repeats vary more than the true rates, so a plan cannot use the observed rates. The
 /// distribution of the true rates over the cases is estimated by maximum likelihood (Laird 1978, *J. Am. Stat. Assoc.*
-/// 73:805), with one additional case of which nothing is known (Jeffreys' prior). The possible rates of a case follow
-/// from this distribution and from the repeats of the case (empirical Bayes; Efron 2014, *Stat. Sci.* 29:285).
+/// 73:805). The estimate includes one additional case with an unknown rate (Jeffreys' prior). The possible rates of a
+/// case follow from this distribution and from the repeats of the case (empirical Bayes; Efron 2014, *Stat. Sci.*
+/// 29:285).
 ///
-/// One repeat of each case does not show how the rates differ. The estimate is then one rate for all cases. A plan
-/// needs the most cases for equal rates.
+/// One repeat of each case does not show how the rates differ. The estimate is then one rate for all cases. One rate is
+/// a cautious estimate, because a plan needs the most cases if the rates are equal.
 #[derive(Clone, Debug)]
 pub struct Pilot {
     /// The clusters. Each has the indexes of its cases in `kinds`.
@@ -115,7 +116,7 @@ impl Pilot {
         self.clusters.iter().map(|it| it.len() as u64).sum()
     }
 
-    /// Returns true if each case has only one judged repeat, so that the differences of their rates are unknown.
+    /// Returns true if each case has only one judged repeat, so that the differences between the cases are unknown.
     pub fn is_single(&self) -> bool {
         self.is_single
     }
@@ -133,7 +134,7 @@ impl Pilot {
         sums.sum::<f64>() / float(self.cases())
     }
 
-    /// Returns the number of cases in clusters of the mean size, rounded to a whole number.
+    /// Returns the number of cases in this number of clusters of the mean size, rounded to a whole number.
     pub(crate) fn cases_in(&self, clusters: u64) -> u64 {
         let all = clusters * self.cases();
         (all + self.clusters() / 2) / self.clusters()
@@ -155,7 +156,7 @@ fn same_rate(tallies: &[(Tally, f64)]) -> Vec<Rates> {
     tallies.iter().map(|_| Rates::weighted(&[(rate, 1.0)])).collect()
 }
 
-/// Returns the rates of each kind of case: its posterior under the distribution of the rates of all cases.
+/// Returns the rates of each kind of case: the posterior under the distribution of the rates of all cases.
 ///
 /// The distribution is found by expectation maximization on a grid of rates.
 fn estimate(tallies: &[(Tally, f64)]) -> Vec<Rates> {

@@ -1,9 +1,9 @@
 //! The size of two runs whose comparison shows a fall of the pass rate with a given probability.
 //!
-//! A past run is the pilot. The first size is the formula of Miller (2024), *Adding Error Bars to Evals*, arXiv
+//! A past run is the pilot. The first size is from the formula of Miller (2024), *Adding Error Bars to Evals*, arXiv
 //! 2411.00640, section 5. Then [`PairedTest::shows_fall`] is applied to simulated pairs of runs. The size is changed
-//! until the share of the pairs with a shown fall is near the power. The formula alone has too little power: a case
-//! that always passed has no variance in the pilot, but has variance when its rate falls.
+//! until the share of pairs that show the fall is near the power. The formula alone has too little power: a case that
+//! always passed has no variance in the pilot, but has variance when its rate falls.
 
 use oorandom::Rand64;
 use statrs::distribution::{ContinuousCDF as _, Normal};
@@ -21,7 +21,7 @@ const FIRST_ROUNDS: u32 = 1_000;
 /// At a power of 80%, the standard error is then 0.6 percentage points.
 const ROUNDS: u32 = 4_000;
 
-/// The largest distance of the first estimate from the wanted power with which [`ROUNDS`] pairs are simulated.
+/// The largest distance between the first estimate and the wanted power at which [`ROUNDS`] pairs are simulated.
 const NEAR: f64 = 0.05;
 
 /// The accepted distance of the simulated power below and above the wanted power.
@@ -57,9 +57,9 @@ pub struct Goal {
 impl Goal {
     /// Creates a goal.
     ///
-    /// `effect` is the fall of the pass rate, above 0 and at most 1. `power` is the probability of detecting it, from
-    /// 0.5 to 0.99. `alpha` is the rate of false alarms, from 0.001 to 0.2. Fails with the error of the first value
-    /// that is out of its range.
+    /// `effect` is the fall of the pass rate, above 0 and at most 1. `power` is the probability of detecting the fall,
+    /// from 0.5 to 0.99. `alpha` is the rate of false alarms, from 0.001 to 0.2. Fails with the error of the first
+    /// value that is out of its range.
     pub fn new(effect: f64, power: f64, alpha: f64, shape: Shape) -> Result<Self, PlanError> {
         if !(effect > 0.0 && effect <= 1.0) {
             return Err(PlanError::Effect);
@@ -92,10 +92,10 @@ impl Goal {
         (-ACCEPTED.0..=ACCEPTED.1).contains(&(power - self.power))
     }
 
-    /// Returns the factor for the square root of a size that reached `power`, from 0.5 to 2. The new size should
-    /// reach the wanted power.
+    /// Returns the factor by which a standardized effect that reached `power` must change to reach the wanted power.
+    /// The factor is from 0.5 to 2.
     ///
-    /// The standardized effect grows with the square root of the size, and in proportion to the effect.
+    /// The standardized effect is proportional to the effect, and to the square root of the size.
     fn ratio(self, power: f64) -> f64 {
         let reached = quantile(1.0 - self.alpha) + quantile(power.clamp(0.001, 0.999));
         let wanted = quantile(1.0 - self.alpha) + quantile(self.power);
@@ -189,7 +189,8 @@ impl Pilot {
         Ok(self.simulate(goal, change, repeats, self.clusters()))
     }
 
-    /// Returns about the smallest fall that a run with as many clusters as the pilot shows with the power of the goal.
+    /// Returns approximately the smallest fall that a run shows with the power of the goal. The run has as many
+    /// clusters as the pilot.
     ///
     /// The effect of the goal is only the first guess. Returns `None` if such a run shows no fall with this power.
     /// Fails without repeats.
@@ -232,8 +233,8 @@ impl Pilot {
         Ok(match goal.shape {
             Shape::Break => Change::Break((effect / rate).min(1.0)),
             Shape::Spread => {
-                // A rate cannot fall below 0, so cases with low rates fall by less. Search the fall of the other
-                // cases with which the mean fall is the effect.
+                // A rate cannot fall below 0, so cases with low rates fall by less. Search for the fall of the other
+                // cases that makes the mean fall equal to the effect.
                 let (mut low, mut high) = (effect, 1.0);
                 for _ in 0..50 {
                     let middle = f64::midpoint(low, high);
@@ -245,8 +246,7 @@ impl Pilot {
         })
     }
 
-    /// Returns the number of clusters by the formula, with 10% more clusters, because the formula gives too little
-    /// power.
+    /// Returns the number of clusters from the formula plus 10%, because the formula gives too little power.
     ///
     /// The formula is `n = (z₁₋α + z_power)² (ω² + σ²_before/K + σ²_after/K) / δ²` for the number of cases `n`, the fall δ and
     /// K repeats. ω² is the variance of the fall between cases, and σ² is the variance within cases. Fails without repeats,

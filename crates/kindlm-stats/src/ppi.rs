@@ -1,4 +1,4 @@
-//! Prediction-powered inference: the estimate of a mean from few outputs judged by people and many judged by a model.
+//! Prediction-powered inference: the estimate of a mean from few labels of people and many verdicts of a model.
 
 use crate::{Confidence, Confusion, Interval, Tally, Undefined, float};
 
@@ -113,16 +113,17 @@ fn check(mut scores: impl Iterator<Item = f64>) -> Result<(), Undefined> {
 
 /// Estimates the mean that people would find over all outputs.
 ///
-/// The judge's mean over many `unlabelled` outputs is corrected by its errors on few `labelled` outputs.
+/// The judge's mean over many `unlabelled` outputs is corrected by the judge's errors on few `labelled` outputs.
 ///
-/// The method is from Angelopoulos et al. (2023), *Science* 382:669, for `Fixed(1.0)`; power tuning is from
+/// For `Fixed(1.0)`, the method is from Angelopoulos et al. (2023), *Science* 382:669. Power tuning is from
 /// Angelopoulos, Duchi & Zrnic (2023), arXiv 2311.01453.
 ///
 /// Unlike [`rogan_gladen`](crate::rogan_gladen), the estimate is valid for any judge, even a useless one. The
 /// labelled and the unlabelled outputs must be random samples of one population.
 ///
-/// The interval is valid for large samples. For few labelled outputs, or if nearly all pass, the interval is too
-/// narrow. For pass and fail answers, use [`prediction_powered_rate`](crate::prediction_powered_rate) then.
+/// The interval is valid for large samples. The interval is too narrow for few labelled outputs, or if nearly all
+/// outputs pass. In these cases, use [`prediction_powered_rate`](crate::prediction_powered_rate) for pass and fail
+/// answers.
 ///
 /// Fails if a fixed weight is not from 0 to 1.
 pub fn prediction_powered(

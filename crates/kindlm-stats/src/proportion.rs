@@ -42,8 +42,8 @@ impl Tally {
         wilson(self.rate(), float(self.total), confidence)
     }
 
-    /// Returns the lowest number of outputs with which, if all pass, the lower end of [`wilson`](Self::wilson) is at least
-    /// `low`.
+    /// Returns the lowest number of passed outputs, without a failure, that lifts the lower end of
+    /// [`wilson`](Self::wilson) to `low`.
     ///
     /// Returns `None` if `low` is not below 1, or if more than 2⁵³ outputs are needed.
     pub fn needed_passes(low: f64, confidence: Confidence) -> Option<u64> {
@@ -59,7 +59,7 @@ impl Tally {
     }
 }
 
-/// Returns Wilson's interval of a share (0 to 1) of a number of outputs, which need not be whole.
+/// Returns Wilson's interval of the share `p` (0 to 1) of `n` outputs. `n` need not be a whole number.
 pub(crate) fn wilson(p: f64, n: f64, confidence: Confidence) -> Interval {
     let z = confidence.z();
     let square = z * z;

@@ -5,9 +5,9 @@ use hdrhistogram::Histogram;
 /// The significant decimal digits of a quantile.
 const DIGITS: u8 = 3;
 
-/// The steps into which a unit of the measured quantity is divided, so that small values stay distinct.
+/// The number of steps in one unit of the measured quantity, so that small values stay distinct.
 ///
-/// Dollars have up to six decimals in prices of a single request, and a histogram counts whole numbers.
+/// A histogram counts whole numbers, but the cost of one request in dollars has up to six decimals.
 const STEPS: f64 = 1e9;
 
 /// The distribution of non-negative measurements, with quantiles to three significant digits.
@@ -59,8 +59,8 @@ impl Quantiles {
         self.len() == 0
     }
 
-    /// Returns the smallest measurement that at least this share of all measurements does not exceed (nearest rank),
-    /// to three significant digits.
+    /// Returns the quantile at `share`: the smallest measurement `x` for which at least this share of the measurements
+    /// is at most `x` (nearest rank). The result has three significant digits.
     ///
     /// `share` is from 0 to 1. Returns `None` without measurements.
     #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]

@@ -82,12 +82,12 @@ impl Sprt {
         })
     }
 
-    /// Returns the pass rate that is too low.
+    /// Returns the pass rate that counts as too low.
     pub fn fail(&self) -> f64 {
         self.fail
     }
 
-    /// Returns the pass rate that is high enough.
+    /// Returns the pass rate that counts as high enough.
     pub fn pass(&self) -> f64 {
         self.pass
     }
@@ -123,7 +123,8 @@ impl Sprt {
 
     /// Returns the smallest maximum of repeats that leaves at most the share `undecided` (0 to 1) of cases undecided.
     ///
-    /// The share applies at both rates of the test. Returns `None` if more than `limit` repeats are necessary.
+    /// The share is kept at both true pass rates, `fail` and `pass`. Returns `None` if more than `limit` repeats are
+    /// necessary.
     pub fn smallest_max(&self, undecided: f64, limit: u32) -> Option<u32> {
         let (mut low, mut high) = (Walk::new(self, self.fail), Walk::new(self, self.pass));
         (1..=limit).find(|_| {

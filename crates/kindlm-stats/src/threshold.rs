@@ -35,8 +35,8 @@ pub struct BestThreshold {
 ///
 /// Each pair has the judge's score from 0 to 1, and `true` if people passed the output.
 ///
-/// Fails without outputs, if a score is not from 0 to 1, or if people gave every output the same answer. All thresholds
-/// are then equally good.
+/// Fails without outputs, or if a score is not from 0 to 1. Also fails if people gave every output the same answer,
+/// because all thresholds are then equally good.
 pub fn best_threshold(scored: &[(f64, bool)]) -> Result<BestThreshold, Undefined> {
     if scored.is_empty() {
         return Err(Undefined::Empty);

@@ -51,8 +51,8 @@ impl WeightedTally {
 
     /// Returns Wilson's interval of the rate; `None` without outputs.
     ///
-    /// The formula uses Kish's effective sample size (1965), *Survey Sampling*: the number of outputs if all weights are
-    /// equal, and else a smaller number.
+    /// The formula uses Kish's effective sample size (1965), *Survey Sampling*: the number of outputs if all weights
+    /// are equal, otherwise a smaller number.
     pub fn wilson(self, confidence: Confidence) -> Option<Interval> {
         let size = self.total * self.total / self.squares;
         self.rate().map(|rate| wilson(rate, size, confidence))
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn rare_strata_count_by_their_weight() {
-        // 90 of 900 outputs were drawn of one stratum, and all 100 of the other.
+        // From one stratum, 90 of 900 outputs were drawn. From the other, all 100 outputs were drawn.
         let mut tally = WeightedTally::default();
         tally.add(90, 0, 10.0);
         tally.add(0, 100, 1.0);

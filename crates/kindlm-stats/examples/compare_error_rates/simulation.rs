@@ -59,7 +59,7 @@ const fn row(name: &'static str, population: Population, cases: usize, repeats: 
     Row { name, population, cases, repeats }
 }
 
-/// The shares of pairs in which each rule reports a regression, and two measures of the comparison.
+/// The share of pairs of runs in which each rule reports a regression, and two measures of the comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alarms {
     /// Rule: the rate of any case fell.
@@ -171,7 +171,8 @@ fn sign_test(falls: usize, rises: usize, is_mid: bool) -> f64 {
     let all = falls + rises;
     let mut probability = 0.5_f64.powi(i32::try_from(all).expect("a few cases"));
     let mut tail = 0.0;
-    // Add the probabilities of `all` falls down to the observed number. Each is computed from the one before by a ratio.
+    // Add the probabilities from `all` falls down to the observed number. Each probability is the previous one times a
+    // ratio.
     for fallen in (falls..=all).rev() {
         let is_observed = fallen == falls;
         tail += if is_mid && is_observed { probability / 2.0 } else { probability };

@@ -9,7 +9,7 @@ use kindlm_stats::{
 
 const P95: Confidence = Confidence::P95;
 
-/// Outputs that are labelled by people and by a judge, independently of each other.
+/// Independent outputs. People and a judge label each of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Independent {
     pub(crate) labels: u64,
@@ -208,9 +208,9 @@ pub(crate) enum Noise {
     Known(f64),
     /// A mean share of 5%, uneven over 100 outputs, measured by asking about each output twice.
     Measured,
-    /// Of 100 outputs, 20 have a borderline pass rate. Each watch compares its verdict with the first verdict on the
-    /// output, so an output whose first verdict was rare differs in most watches. The noise is measured by asking
-    /// about each output twice.
+    /// Of 100 outputs, 20 have a random pass rate, and the verdicts on the others are nearly constant. Each watch
+    /// compares a new verdict with the first verdict on the output. If the first verdict was a rare one, most watches
+    /// find a difference. The noise is measured by asking about each output twice.
     Verdicts,
 }
 
@@ -219,7 +219,7 @@ fn upper(differ: u64, total: u64) -> f64 {
     Tally::new(differ, total).expect("some are asked").wilson(Confidence::P90).high
 }
 
-/// Returns the probability that the judge passes an output, and the judge's first verdict on it.
+/// Returns the probability that the judge passes an output, and the judge's first verdict on this output.
 fn verdict(random: &mut Rng) -> (f64, bool) {
     let pass = match random.u8(0..100) {
         0..20 => random.f64(),
@@ -229,7 +229,7 @@ fn verdict(random: &mut Rng) -> (f64, bool) {
     (pass, random.f64() < pass)
 }
 
-/// The number of simulated years, and the first week with an alarm of each year that has one.
+/// The number of simulated years, and the week of the first alarm in each year with an alarm.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Alarms {
     years: u32,

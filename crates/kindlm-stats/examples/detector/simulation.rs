@@ -7,7 +7,8 @@ use kindlm_stats::{Detector, DetectorState};
 /// The evidence of an alarm: the nominal mean number of results until a false alarm.
 pub(crate) const MEAN: f64 = 10_000.0;
 
-/// The totals of many streams: the streams, those with an alarm, and the results until the alarm or the end.
+/// The totals of many streams: the number of streams, of streams with an alarm, and of results until the alarm or the
+/// end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lengths {
     streams: u32,
@@ -53,7 +54,8 @@ pub(crate) fn detector(reference: Reference, rate: f64, random: &mut Rng) -> Det
     Detector::from_state(state).expect("the counts are of a reference")
 }
 
-/// Simulates streams of at most `most` results of the rate `after`, whose references have the rate `before`.
+/// Simulates streams of at most `most` results. The results have the pass rate `after`, and the references have the
+/// pass rate `before`.
 pub(crate) fn simulate(
     reference: Reference,
     (before, after): (f64, f64),
