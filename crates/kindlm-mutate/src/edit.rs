@@ -26,7 +26,7 @@ pub(crate) fn with_output(execution: &Execution, output: &str, json: Option<Valu
     mutant
 }
 
-/// Returns the execution without the tool call at the index `at`, and without its events.
+/// Returns the execution without the tool call at the index `at`, and without the events of this call.
 ///
 /// Returns `None` if there is no such call, or if there are recorded events that do not show the call.
 pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution> {
@@ -47,7 +47,8 @@ pub(crate) fn without_call(execution: &Execution, at: usize) -> Option<Execution
     Some(mutant)
 }
 
-/// Returns the execution with `call` instead of the tool call at the index `at`. Both calls have the same id.
+/// Returns the execution with `call` instead of the tool call at the index `at`. The new call has the id of the old
+/// call.
 ///
 /// Returns `None` if there is no such call, or if there are recorded events that do not show the call.
 pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Option<Execution> {
@@ -58,7 +59,7 @@ pub(crate) fn with_call(execution: &Execution, at: usize, call: ToolCall) -> Opt
         if let Some(Event::ActionCalled { name, tool, input, .. }) =
             mutant.recorded_events.get_mut(position)
         {
-            // The other tool may be of another kind. Without a kind, readers derive it from the name.
+            // The new tool may be of another kind. If `tool` is `None`, readers derive the kind from the name.
             if *name != call.name {
                 *tool = None;
             }
@@ -93,7 +94,7 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
         for turn in &mut mutant.turns {
             open_gap(&mut turn.events, at, count);
         }
-        // The last turn has the added call, also if no event follows the call.
+        // The last turn includes the added call, even if no event follows the call.
         if let Some(turn) = mutant.turns.last_mut().filter(|it| it.events.end == at) {
             turn.events.end += count;
         }
@@ -121,7 +122,7 @@ pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<
     Some(mutant)
 }
 
-/// Returns the positions of the events of all calls with the id of the tool call at an index.
+/// Returns the positions of the events of all calls that share the id of the tool call at the index `at`.
 ///
 /// Some servers give calls of several answers the same id. Such calls are in the same order in the events and in the
 /// tool calls.
@@ -133,15 +134,15 @@ fn positions_of_calls(execution: &Execution, at: usize) -> Vec<usize> {
     events.filter(|(_, it)| is_call(it)).map(|(position, _)| position).collect()
 }
 
-/// Returns the number of earlier tool calls with the id of the tool call at an index.
+/// Returns the number of earlier tool calls that share the id of the tool call at the index `at`.
 fn earlier_calls(execution: &Execution, at: usize) -> usize {
     let id = execution.tool_calls.get(at).map(|it| &it.id);
     execution.tool_calls.iter().take(at).filter(|it| Some(&it.id) == id).count()
 }
 
-/// Returns the position of the event of the tool call at an index.
+/// Returns the position of the event of the tool call at the index `at`.
 ///
-/// Returns `None` if the events and the tool calls do not have the same number of calls with the call's id.
+/// Returns `None` if the events and the tool calls have different numbers of calls with the id of this call.
 fn position_of_call(execution: &Execution, at: usize) -> Option<usize> {
     let id = &execution.tool_calls.get(at)?.id;
     let found = positions_of_calls(execution, at);
@@ -149,7 +150,7 @@ fn position_of_call(execution: &Execution, at: usize) -> Option<usize> {
     if found.len() == all { found.get(earlier_calls(execution, at)).copied() } else { None }
 }
 
-/// Returns the positions of the results of the tool call at an index.
+/// Returns the positions of the results of the tool call at the index `at`.
 ///
 /// The results are before the event of the next call with the same id. If an earlier call has the same id, the results
 /// are also after the event of the call.

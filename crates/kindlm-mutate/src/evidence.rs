@@ -73,7 +73,7 @@ fn lines(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the structured output, or the output if it is a JSON object or list; else `None`.
+/// Returns the structured output, or else the output as JSON; `None` if the output is not a JSON object or list.
 pub(crate) fn answer_json(execution: &Execution) -> Option<serde_json::Value> {
     let written = || {
         let value: serde_json::Value = serde_json::from_str(&execution.output).ok()?;

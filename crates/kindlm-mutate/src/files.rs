@@ -38,7 +38,8 @@ pub(crate) static FILES: [Operator; 3] = [
 fn drop_file(original: &Original<'_>, choice: &mut Choice) -> Option<Execution> {
     let mut mutant = original.execution.clone();
     let workspace = mutant.workspace.as_deref_mut()?;
-    // If a check reads the file, the mutant needs its earlier text, which is not recorded for a changed file.
+    // If a check reads the file, the mutant needs the earlier text of the file. A record lacks this text for changed
+    // files.
     let can_drop = |it: &FileChange| {
         it.change == ChangeKind::Added || workspace.files.iter().all(|file| file.path != it.path)
     };
@@ -76,7 +77,7 @@ fn change_file(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
     Some(mutant)
 }
 
-/// Returns the lines that a change added and that occur once, so that the text and the patch change alike.
+/// Returns the added lines that occur only once. So the same line can be replaced in the text and in the patch.
 fn added_lines(change: &FileChange) -> Vec<String> {
     let Some(text) = &change.text else { return Vec::new() };
     let is_once = |it: &&str| !it.trim().is_empty() && text.matches(it).count() == 1;

@@ -70,8 +70,8 @@ fn replace(
     Some(with_json(original.execution, &value))
 }
 
-/// Returns the JSON pointers of the values of keys for which `fits` returns true. The items of lists are not included,
-/// but the keys inside of the items are.
+/// Returns the JSON pointers of the values in objects for which `fits` returns true, also for objects inside lists. The
+/// items of lists are not included.
 fn places(value: &Value, fits: &dyn Fn(&Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];
@@ -108,7 +108,7 @@ fn other_type(value: &Value) -> Value {
 
 /// Returns another value of the same type; for null, a text.
 ///
-/// A text becomes the text of another case at `place`, if another case has another text there.
+/// A text becomes a different text from the same `place` of another case, if there is one.
 pub(crate) fn other_value(
     value: &Value,
     place: &str,
@@ -139,13 +139,13 @@ fn changed(text: &str) -> String {
     if other == text { format!("{text}_other") } else { other }
 }
 
-/// Returns the execution with another answer in JSON, in the output and as structured output.
+/// Returns the execution with another JSON answer, both in the output and in the structured output.
 fn with_json(execution: &Execution, value: &Value) -> Execution {
     let written: Option<Value> = serde_json::from_str(&execution.output).ok();
     let old = answer_json(execution);
     let is_output = written.is_some() && written == old;
     let output = match &execution.output_json {
-        // If only structured output was recorded, `output` is that value as text, so it changes too.
+        // If only structured output was recorded, `output` is the same value as text, so `output` changes too.
         Some(old) if execution.output == ecma::text(old) => ecma::text(value),
         _ if is_output && execution.output.contains('\n') => format!("{value:#}"),
         _ if is_output => value.to_string(),

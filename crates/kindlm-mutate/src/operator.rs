@@ -70,7 +70,7 @@ impl Operator {
         Self { id, family: Family::Harmless, evidence, summary, advice, change }
     }
 
-    /// Returns the mutant of an execution, which is always the same for the same data.
+    /// Returns the mutant of an execution. The same data always gives the same mutant.
     ///
     /// Returns `None` if the execution has nothing to change, if its evidence is [`unusable`], or if the mutant would
     /// equal the original.

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::evidence::answer_json;
 
-/// Compiles a pattern of this crate. A pattern that does not compile matches nothing; the tests compile all of them.
+/// Compiles a pattern of this crate. An invalid pattern matches nothing. The tests compile all patterns.
 fn pattern(text: &str) -> Option<Regex> {
     Regex::new(text).ok()
 }

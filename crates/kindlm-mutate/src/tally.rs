@@ -54,7 +54,7 @@ struct CaseTally {
     model: String,
     threshold: Option<f64>,
     checks: Vec<CheckScore>,
-    /// `Ok` if the original holds, or else the reason why it does not hold; `None` if the original was not judged.
+    /// `Ok` if the original passes the checks, `Err` with the reason if not, `None` if the original was not judged.
     original: Option<Result<(), String>>,
     mutants: Vec<Mutant>,
 }
@@ -69,7 +69,8 @@ struct Mutant {
     alone: Vec<usize>,
     /// The indices of the checks that could not be decided.
     errored: Vec<usize>,
-    /// The evidence before and after, for survivors and brittle mutants.
+    /// The evidence before and after the change, for harmful mutants that survived and harmless mutants that were
+    /// killed.
     diff: Option<(String, String)>,
 }
 
@@ -174,7 +175,7 @@ impl Tally {
     /// Computes the scores. `min` is the minimum score of the gate, from 0 to 1; `None` for no gate.
     ///
     /// Mutants without a result count as not judged. If an original has no result, all its mutants count as not judged.
-    /// A case whose original does not hold is left out.
+    /// A case whose original does not pass the checks is left out.
     pub fn report(mut self, run: &str, suite: &str, min: Option<f64>) -> MutationReport {
         let (mut kept, failing): (Vec<CaseTally>, Vec<CaseTally>) =
             self.cases.drain(..).partition(|it| !matches!(it.original, Some(Err(_))));
@@ -345,7 +346,7 @@ fn fails(result: &AssertionResult) -> bool {
     decides(result) && matches!(result.verdict, Judged::Fail { .. })
 }
 
-/// Returns the first reason why an execution does not hold.
+/// Returns the first reason why an execution does not pass.
 fn why_not(result: &ExecutionResult) -> String {
     if let Some(error) = &result.error {
         return error.message();

@@ -160,7 +160,7 @@ fn change_name(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
     Some(with_output(original.execution, &text, None))
 }
 
-/// Replaces the value of a variable of the test by the value in another case.
+/// Replaces the value of a variable of the test by the value of this variable in another case.
 ///
 /// Returns `None` if the text has no value of a variable, or if no other case has another value.
 fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
@@ -178,7 +178,7 @@ fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> O
     Some(text.replace(value, other))
 }
 
-/// Replaces a name by a name that only the answer of another case has; `None` if there is no such name.
+/// Replaces a name by a name that occurs only in the answer of another case; `None` if there is no such name.
 fn other_name(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let place = choice.pick(&names(text))?.clone();
     let name = text.get(place)?;

@@ -10,7 +10,7 @@ use crate::edit::{with_call, with_last_call, with_swapped_calls, without_call};
 use crate::json::other_value;
 use crate::operator::Operator;
 
-/// The tool of an added call, if neither the suite nor another case has a tool that this case does not call.
+/// The tool of an added call if this case already calls all tools that it offers and all tools that other cases call.
 const FORBIDDEN: &str = "delete_account";
 
 pub(crate) static TOOLS: [Operator; 6] = [
@@ -79,7 +79,7 @@ pub(crate) static TOOLS: [Operator; 6] = [
     ),
 ];
 
-/// Returns true if two calls have the same tool and the same arguments. Their order has no meaning.
+/// Returns true if two calls have the same tool and the same arguments, so that swapping the calls changes nothing.
 fn is_equal(a: &ToolCall, b: &ToolCall) -> bool {
     a.name == b.name && a.arguments == b.arguments && a.malformed_arguments == b.malformed_arguments
 }
