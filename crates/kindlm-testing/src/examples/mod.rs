@@ -1,7 +1,7 @@
 //! Runs the examples in a documentation page, and updates their results on request.
 //!
-//! An example is a group of fenced code blocks that ends with a `results` block. The caller interprets the other blocks
-//! and produces text, which must equal the `results` block.
+//! An example is a group of fenced code blocks that ends with a `results` block. The caller interprets the other
+//! blocks, and produces a text that must equal the `results` block.
 //!
 //! If the environment variable `KINDLM_BLESS` is set, a `results` block that differs is updated instead.
 
@@ -248,7 +248,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
-    /// Writes the page to a new folder, and returns both.
+    /// Writes the page to a new folder, and returns the paths of the folder and the page.
     fn page_in(name: &str) -> (PathBuf, PathBuf) {
         let name = format!("kindlm-examples-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);

@@ -8,7 +8,7 @@ const COPY: u64 = 258;
 
 /// Returns gzip data that decompresses to at least `bytes` zeros.
 ///
-/// The data has about 1/158 of that size.
+/// The gzip data has about 1/158 of the size of the zeros.
 ///
 /// The checksum and the length at the end are 0, which is invalid. No test reads that far.
 pub(super) fn bomb(bytes: u64) -> Vec<u8> {
@@ -44,7 +44,7 @@ impl Bits {
         }
     }
 
-    /// Writes a Huffman code. Unlike other values, it starts with its highest bit.
+    /// Writes a Huffman code. Unlike other values, a Huffman code starts with the highest bit.
     fn push_code(&mut self, code: u16, count: u8) {
         self.push(code.reverse_bits() >> (16 - count), count);
     }

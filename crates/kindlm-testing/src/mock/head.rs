@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Returns the status line and the headers. Without a length, they announce a chunked body.
+/// Returns the status line and the headers. Without a length, the headers announce a chunked body.
 pub(super) fn head(
     status: u16,
     headers: &[(String, String)],

@@ -58,10 +58,10 @@ impl MockServer {
 
     /// Starts a server for benchmarks, with a fixed reply after `latency`.
     ///
-    /// This server counts requests, but neither records nor parses them.
+    /// The server counts requests, but neither records nor parses them.
     ///
-    /// So [`push`](Self::push) and [`hold`](Self::hold) have no effect, and [`requests`](Self::requests) returns
-    /// none.
+    /// So [`push`](Self::push) and [`hold`](Self::hold) have no effect, and [`requests`](Self::requests) returns an
+    /// empty list.
     pub fn for_bench(latency: Duration) -> io::Result<Self> {
         Self::launch(Answers::Fixed(FixedReplies::new(), latency))
     }
@@ -106,7 +106,7 @@ impl MockServer {
         lock(&self.shared.script).extend(replies);
     }
 
-    /// Returns the recorded requests, in order of arrival. Refused requests are not among them.
+    /// Returns the recorded requests, in order of arrival, without refused requests.
     pub fn requests(&self) -> Vec<MockRequest> {
         lock(&self.shared.requests).clone()
     }
@@ -118,7 +118,7 @@ impl MockServer {
 
     /// Refuses requests with status 429 while `most` other requests are in flight.
     ///
-    /// A refusal is immediate. It uses no pushed reply, and is only counted, not recorded.
+    /// The server refuses at once, and uses no pushed reply. A refused request is counted, but not recorded.
     pub fn allow_in_flight(&self, most: usize) {
         self.shared.capacity.store(most, Ordering::SeqCst);
     }
@@ -238,7 +238,7 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// The guard of a request in flight. Its drop reduces the number of these requests.
+/// The guard of a request in flight. When the guard is dropped, the request no longer counts as in flight.
 struct InFlight<'a>(&'a Shared);
 
 impl Drop for InFlight<'_> {

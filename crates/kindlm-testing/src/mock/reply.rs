@@ -13,9 +13,9 @@ pub struct MockReply {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Body,
-    /// The name of the model that answers, for a reply with a text.
+    /// The name of the model that answers, for a reply with a text; `None` for the default name.
     pub(super) model: Option<String>,
-    /// The fingerprint of the model's configuration, for a reply with a text.
+    /// The fingerprint of the model's configuration, for a reply with a text; `None` for no fingerprint.
     pub(super) fingerprint: Option<String>,
     pub(super) delay: Duration,
     pub(super) body_delay: Duration,
@@ -50,8 +50,8 @@ pub(super) enum Ending {
     CloseInBody,
 }
 
-/// Returns the first text in a request that is a question to a judge; `None` if there is none. A mark identifies such
-/// a question.
+/// Returns the first question to a judge in a request; `None` if there is no such question. A mark in the text
+/// identifies a question.
 fn question(request: &Value) -> Option<&str> {
     match request {
         Value::String(text) => mark_in(text).map(|_| text.as_str()),

@@ -132,7 +132,7 @@ fn stream(events: Vec<(&str, Value)>) -> MockReply {
 
 /// Returns the next step of the script.
 ///
-/// The number of the model's answers after the script is the index of the step.
+/// The index of the step is the number of answers that the model has given since the script.
 fn step(messages: &Value, is_own: impl Fn(&Value) -> bool) -> Value {
     let messages = messages.as_array().map(Vec::as_slice).unwrap_or_default();
     let scripts = messages.iter().enumerate().rev();
