@@ -17,8 +17,8 @@ type Contents = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Runs the tests that rewrite expected results.
 ///
-/// With an id of an assertion, gate, provider or reporter, runs only the tests of its crate, and then rewrites the
-/// schemas, the reference pages and the output of commands.
+/// With an id of an assertion, gate, provider or reporter, runs only the tests of the crate that has this entry. Then
+/// also rewrites the schemas, the reference pages and the output of commands.
 ///
 /// Fails if a test fails, or if no registry has the id. Lists the written files even if a test fails, because other
 /// tests may have written files.

@@ -1,7 +1,7 @@
 //! A preprocessor of `mdbook`: adds the page of each assertion, gate, provider and reporter to the book.
 //!
-//! The pages are the `docs.md` files beside the code. In the repository, the reference pages link to them on GitHub. In
-//! the book, these links lead to pages of the book.
+//! The pages are the `docs.md` files beside the code. In the repository, the reference pages link to these files on
+//! GitHub. In the book, these links lead to pages of the book.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// How a link to a file of the repository begins, outside its folder.
+/// The prefix of links from a page to files in other folders of the repository.
 const REPOSITORY: &str = "https://github.com/kindlm/kindlm/blob/main/";
 
 /// The chapters that list the entries of a registry.
@@ -21,14 +21,14 @@ const LISTS: [&str; 4] = [
     "reference/reporters.md",
 ];
 
-/// The page in the book of each `docs.md`, by its path in the repository. Both paths have `/`.
+/// The path of each page in the book, by the path of its `docs.md` in the repository. The separator is `/`.
 type Pages = BTreeMap<String, String>;
 
 /// Reads the book from `mdbook`, and returns it with the added pages, as JSON.
 ///
 /// # Errors
 ///
-/// Fails if the input is not that of `mdbook`, or if a listed page does not exist.
+/// Fails if the input is not in the format of `mdbook`, or if a listed page does not exist.
 pub(crate) fn run(root: &Path, mut input: impl Read) -> Result<String> {
     let mut text = String::new();
     input.read_to_string(&mut text)?;
@@ -60,7 +60,7 @@ pub(crate) fn run(root: &Path, mut input: impl Read) -> Result<String> {
 
 /// Calls a function for each chapter, and for the chapters below it.
 fn each_chapter(node: &mut Value, visit: &mut dyn FnMut(&mut Value) -> Result<()>) -> Result<()> {
-    // `items` is the name since mdbook 0.5.
+    // Since mdbook 0.5, `sections` is named `items`.
     for key in ["items", "sections", "sub_items"] {
         for item in node.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
             if let Some(chapter) = item.get_mut("Chapter") {
@@ -81,20 +81,20 @@ fn list_of(chapter: &Value) -> Option<&'static str> {
     LISTS.into_iter().find(|it| chapter["path"] == **it)
 }
 
-/// Returns the paths of the `docs.md` that a list links to.
+/// Returns the paths of the `docs.md` files that a list links to.
 fn entries(list: &str) -> impl Iterator<Item = String> {
     let links = list.split("](").skip(1).filter_map(|it| it.strip_prefix(REPOSITORY));
     let paths = links.filter_map(|it| it.split(')').next()).filter(|it| it.ends_with("/docs.md"));
     paths.map(str::to_owned)
 }
 
-/// Returns the page in the book: `reference/assertions/is-json.md` of `…/is_json/docs.md`.
+/// Returns the path of a page in the book, such as `reference/assertions/is-json.md` for `…/is_json/docs.md`.
 fn page_of(list: &str, source: &str) -> String {
     let folder = source.trim_end_matches("/docs.md").rsplit('/').next().unwrap_or_default();
     format!("{}/{}.md", list.trim_end_matches(".md"), folder.replace('_', "-"))
 }
 
-/// Adds the pages of a list below its chapter.
+/// Adds the pages of a list as chapters below the chapter of the list.
 fn add_pages(root: &Path, chapter: &mut Value, list: &str) -> Result<()> {
     let (name, mut parents) = (chapter["name"].clone(), chapter["parent_names"].clone());
     if let Some(names) = parents.as_array_mut() {
@@ -121,7 +121,7 @@ fn add_pages(root: &Path, chapter: &mut Value, list: &str) -> Result<()> {
     Ok(())
 }
 
-/// Rewrites the links of a page, for its place in the book.
+/// Rewrites the links of the page from `source`, so that the links work in the book.
 fn with_links(text: &str, source: &str, page: &str, pages: &Pages) -> String {
     let mut parts = text.split("](");
     let mut rewritten = parts.next().unwrap_or_default().to_owned();
@@ -152,7 +152,7 @@ fn link(target: &str, source: &str, page: &str, pages: &Pages) -> String {
     }
 }
 
-/// Returns a path without `.` and `..`, with `/`.
+/// Returns a path without `.` and `..`, with `/` as the separator.
 fn normal(path: &Path) -> String {
     let mut parts = PathBuf::new();
     for part in path.components() {

@@ -9,8 +9,8 @@ use xshell::{Shell, cmd};
 /// The linker arguments of the shipped binary.
 ///
 /// LLD folds identical functions, which saves 1 % of the size. Folded functions have the same address, so code must not
-/// compare the addresses of functions. The workspace compares none. QuickJS compares some, but LLD folds none of these.
-/// On other targets, Rust does not link with LLD.
+/// compare the addresses of functions. The workspace compares no such addresses. QuickJS compares the addresses of some
+/// functions, but LLD folds none of these functions. On other targets, Rust does not link with LLD.
 const LINK: &[&str] = if cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))
 {
     &["-C", "link-arg=-Wl,--icf=all"]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-/// The folders of the vectors. All must be in the source, and each is replaced as a whole.
+/// The folders of the vectors. The source must have all folders, and each folder is replaced as a whole.
 const FOLDERS: [&str; 3] = ["kindlm", "kindlm-core", "promptfoo"];
 
 /// Replaces the vectors in `to` by the vectors in `from`.

@@ -130,7 +130,7 @@ fn run() -> Result<()> {
     }
 }
 
-/// Returns the root of the workspace, or `XTASK_ROOT` if it is set. Tests set it to a copy.
+/// Returns the root of the workspace, or `XTASK_ROOT` if it is set. Tests set `XTASK_ROOT` to a copy of the workspace.
 fn root() -> PathBuf {
     if let Some(root) = std::env::var_os("XTASK_ROOT") {
         return root.into();

@@ -1,10 +1,13 @@
 //! Makes the table of prices and context windows of models from the file of `LiteLLM`.
 //!
-//! That file is `model_prices_and_context_window.json` of the project `BerriAI/litellm`, an object with an entry for
-//! each model. These keys are read: `litellm_provider`, `mode`, `max_input_tokens` (the maximum number of tokens of a
-//! prompt), and the prices of one token in US dollars: `input_cost_per_token`, `output_cost_per_token`,
-//! `cache_read_input_token_cost`, `cache_creation_input_token_cost`. The same price keys with `_above_200k_tokens`, or
-//! another number, are the prices of requests with a longer prompt.
+//! That file is `model_prices_and_context_window.json` of the project `BerriAI/litellm`. It is an object with an entry
+//! for each model. These keys are read:
+//!
+//! - `litellm_provider` and `mode`;
+//! - `max_input_tokens`, the maximum number of tokens of a prompt;
+//! - `input_cost_per_token`, `output_cost_per_token`, `cache_read_input_token_cost` and
+//!   `cache_creation_input_token_cost`, the prices of one token in US dollars;
+//! - the price keys with the suffix `_above_200k_tokens`, or another number, which have the prices for longer prompts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -37,8 +40,8 @@ const VENDORS: [(&str, &str, &str); 12] = [
 
 /// The servers with an API compatible to OpenAI's: their names in the file, and KindLM's provider.
 ///
-/// Their models begin with the name of the server and a slash in the file. Their own names may have slashes and colons,
-/// and no number.
+/// In the file, the name of a model begins with the name of the server and a slash. The rest of the name may have
+/// slashes and colons, and need not have a number.
 const SERVERS: [(&str, &str); 13] = [
     ("cerebras", "cerebras"),
     ("dashscope", "dashscope"),
@@ -168,12 +171,13 @@ fn entries(models: &Map<String, Value>, vendor: &str, prefix: &str) -> Vec<Entry
     all.values().filter(|it| !is_repeated(it, &all)).cloned().collect()
 }
 
-/// Returns the price of a chat model, or of an embedding model for texts. Returns `None` for any other model, if the
-/// price is missing, or if it depends on more than the number of tokens.
+/// Returns the price of a chat model, or of an embedding model for texts. Returns `None` for any other model, and for
+/// the models that the comments below list. Also returns `None` if the price is missing, or depends on more than the
+/// number of tokens.
 fn entry(model: &str, facts: &Value) -> Option<Entry> {
     let embeds = facts["mode"] == "embedding";
     let is_chat = facts["mode"] == "chat" || facts["mode"] == "responses";
-    // The price of a token is different for some tokens of an answer, or characters have a price.
+    // True if some tokens of an answer have another price, or if characters have a price.
     let depends = facts.as_object()?.iter().any(|(key, value)| {
         (embeds && key == "input_cost_per_character")
             || key.starts_with("output_cost_per_audio")
@@ -187,7 +191,7 @@ fn entry(model: &str, facts: &Value) -> Option<Entry> {
     // - models that search, because they also charge for each search;
     // - aliases, which are names without a number: they denote another model each year, but their price would be used
     //   for dated names too.
-    // Servers name models in these ways, so their names stay.
+    // For servers, names with colons, slashes or without a number are usual, so these models stay.
     let vendor = facts["litellm_provider"].as_str().unwrap_or_default();
     let is_server = SERVERS.iter().any(|(it, _)| *it == vendor);
     let has_colon = !embeds && model.contains(':') && !vendor.starts_with("bedrock");
@@ -245,8 +249,10 @@ fn per_million(price: f64) -> f64 {
     (price * 1e12).round() / 1e6
 }
 
-/// Returns true if another entry with the same price is the same model: without the date of its version, or without the
-/// region of Bedrock. A name without a number does not stand for dated versions, except that of an embedding model.
+/// Returns true if the same model has another entry with the same price and a shorter name. The shorter name lacks the
+/// date of the version, or the region of Bedrock.
+///
+/// A shorter name without a number does not count for a dated version, except for embedding models.
 fn is_repeated(entry: &Entry, all: &BTreeMap<&str, Entry>) -> bool {
     let is_same = |name: &str| {
         let same = all.get(name).map(|it| Entry { model: entry.model.clone(), ..it.clone() });

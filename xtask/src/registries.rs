@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// Returns the `mod.rs` files of the assertion groups, which contain a slice.
+/// Returns the `mod.rs` files of the assertion groups. Each of these files contains a slice.
 fn assertion_groups(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for item in std::fs::read_dir(root.join(ASSERTIONS))? {
@@ -94,15 +94,15 @@ pub(crate) enum Piece {
     SliceLine,
 }
 
-/// A folder next to a registry, with the parts that its source lacks.
+/// A folder of a registry entry, with the parts that the entry lacks.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) module: String,
     pub(crate) missing: Vec<Piece>,
 }
 
-/// Returns the folders next to a registry's file that are complete or incomplete entries. Fails if the file has no
-/// registry.
+/// Returns the complete and incomplete entries in the folders next to a registry's file. Fails if the file has no
+/// registry, or if the disk cannot be read.
 pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     let source =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

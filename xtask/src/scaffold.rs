@@ -51,9 +51,10 @@ fn template(kind: Kind) -> Template {
     }
 }
 
-/// Creates the files and lines of a new entry. Fails if the name is invalid, or if the entry exists.
+/// Creates the files and lines of a new entry. Fails if the name is invalid, if the entry exists, or if a disk
+/// operation fails.
 ///
-/// Returns a line for each file that was made or changed, and the next step.
+/// Returns a line for each file that was created or changed, and a line with the next step.
 pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
     let (file, id) = place(root, kind, name)?;
     let names = Names::new(id, kind)?;
@@ -168,7 +169,7 @@ fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     let is_above = |line: &String| line.starts_with("#[") || line.starts_with("//");
     let start_of =
         |line: usize| line - lines[..line].iter().rev().take_while(|it| is_above(it)).count();
-    // The entries are in the last block of `mod` lines before the slice. Other modules may be in blocks before it.
+    // The entries are in the last block of `mod` lines before the slice. Other modules may be in earlier blocks.
     let place = match lines[..registry].iter().rposition(|line| module_of(line).is_some()) {
         None => start_of(registry),
         Some(last) => {

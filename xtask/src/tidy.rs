@@ -11,8 +11,8 @@ use crate::{circles, entry_uses};
 
 /// The crates that a library crate must not depend on, even indirectly.
 ///
-/// For example, using one check must not require an HTTP client. The first text of a pair has the name of the library
-/// crate, and options of `cargo tree`.
+/// For example, a program that uses one check must not need an HTTP client. The first text of a pair is the name of the
+/// library crate, which may be followed by options of `cargo tree`.
 const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),
@@ -40,7 +40,7 @@ const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("kindlm-source", &["tokio", "reqwest", "yaml_serde", "kindlm-assertions", "clap"]),
     ("kindlm-stats", &["serde", "kindlm-types", "nalgebra"]),
     ("kindlm-workspace", &["reqwest", "yaml_serde", "jsonschema", "clap"]),
-    // A plain build must not compile the typesetter, which takes minutes.
+    // A plain build must not compile the typesetter `typst`, because this takes minutes.
     ("kindlm-run", &["clap", "indicatif", "terminal_size", "typst"]),
     ("kindlm-store", &["tokio", "reqwest", "yaml_serde", "jsonschema", "clap"]),
 ];
@@ -107,8 +107,8 @@ fn check_entry_uses(root: &Path, kind: Kind) -> Result<Vec<String>> {
 
 /// Checks the folders of the assertions.
 ///
-/// Their source folder may contain only `lib.rs` and folders. Only the folders of groups may contain assertions.
-/// `shared` must not use `core`, `core` must not use a group, and a group must not use another group.
+/// The source folder of the crate may contain only `lib.rs` and folders. Only the folders of groups may contain
+/// assertions. `shared` must not use `core`, `core` must not use a group, and a group must not use another group.
 fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
     let groups = Kind::Assertion.files(root)?;
     let mut findings = Vec::new();
@@ -140,7 +140,7 @@ fn check_assertion_groups(root: &Path) -> Result<Vec<String>> {
     Ok(findings)
 }
 
-/// Returns the first folder that a file uses, but that is not below the file's folder.
+/// Returns the first folder that the code of a file in `folder` uses, but must not use.
 fn higher_folder<'t>(folder: &str, text: &'t str) -> Option<&'t str> {
     let lower: &[&str] = match folder {
         "shared" => &[],
@@ -156,7 +156,7 @@ fn higher_folder<'t>(folder: &str, text: &'t str) -> Option<&'t str> {
     folders.find(|it| *it != folder && !lower.contains(it))
 }
 
-/// Returns the paths of a group of imports, which starts behind its opening brace.
+/// Returns the paths in a group of imports. `group` starts after the opening brace.
 fn paths_of(group: &str) -> Vec<&str> {
     let (mut paths, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, it) in group.char_indices() {
@@ -299,7 +299,8 @@ fn needed_crates(manifest: &str) -> impl Iterator<Item = &str> {
 
 /// Checks the size of the binary's code.
 ///
-/// Returns a message if the code exceeds the maximum. The binary must contain only arguments, streams and progress.
+/// Returns a message if the code exceeds the maximum. The binary must contain only the code for arguments, streams and
+/// progress.
 fn check_binary_size(root: &Path) -> Result<Option<String>> {
     let mut lines = 0;
     for file in sources(&root.join("crates/kindlm-cli/src"))? {
@@ -333,9 +334,9 @@ fn tree(root: &Path, package: &str, format: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Checks that `kindlm-types` does not change how the JSON of a program that uses it is read.
+/// Checks that `kindlm-types` enables no feature of `serde_json` that changes how JSON is read.
 ///
-/// A feature of `serde_json` counts for the whole program.
+/// Such a feature would apply to the whole program that uses `kindlm-types`.
 fn check_features(root: &Path) -> Result<Vec<String>> {
     let tree = tree(root, "kindlm-types", "{lib} {f}")?;
     let features = tree.lines().find_map(|line| line.strip_prefix("serde_json ")).unwrap_or("");
