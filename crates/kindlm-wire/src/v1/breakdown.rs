@@ -10,6 +10,7 @@ use kindlm_types::AssertionSummary;
 /// The totals of one prompt assertion over all cases, models and repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct AssertionBreakdown {
     /// The share of passes among passes and failures, from 0 to 1; `null` without passes and failures.
     pub pass_rate: Option<f64>,
@@ -42,6 +43,7 @@ pub struct AssertionBreakdown {
 /// A case that violates a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FailingCase {
     /// The test case's name.
     pub case: String,

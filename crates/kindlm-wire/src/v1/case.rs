@@ -14,6 +14,7 @@ use kindlm_types::{CaseResult, Class, FailureCode, Outcome};
 /// One test case on one model, over all its repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Case {
     /// The test case's name.
     pub case: String,
@@ -76,6 +77,7 @@ pub struct Case {
 /// The scores of one check over the repeats of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ScoreSummary {
     /// The assertion's id.
     #[serde(rename = "type")]
@@ -97,6 +99,7 @@ pub struct ScoreSummary {
 /// The number of passed checks, out of those that were judged, by class.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CheckCounts {
     /// The checks that are judged by rules.
     pub deterministic: CheckCount,
@@ -107,6 +110,7 @@ pub struct CheckCounts {
 /// The number of passed checks, out of those that passed or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CheckCount {
     /// The number of passes.
     pub passed: u64,
@@ -117,6 +121,7 @@ pub struct CheckCount {
 /// The money spent, as far as the prices are known.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Cost {
     /// The total cost in US dollars; `null` if a part of it is unknown.
     #[serde(default)]

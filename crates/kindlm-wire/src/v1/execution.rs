@@ -17,6 +17,7 @@ use kindlm_types::{
 /// One repeat of one test case on one model: the evidence, and the results of the checks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Execution {
     /// The test case's name.
     pub case: String,
@@ -160,6 +161,7 @@ pub struct Execution {
 /// One labelled turn of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Turn {
     /// The turn's label in the suite.
     pub label: String,

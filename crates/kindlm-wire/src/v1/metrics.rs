@@ -8,6 +8,7 @@ use kindlm_types::ModelTotals;
 /// The total of one named score of a model. This derived data is ignored when a report is loaded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct NamedTotal {
     /// The model's id in the suite.
     pub model: String,
@@ -26,6 +27,7 @@ pub struct NamedTotal {
 /// A metric that the suite computes from named scores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct DerivedMetric {
     /// The metric's name.
     pub name: String,
@@ -38,6 +40,7 @@ pub struct DerivedMetric {
 /// The value of a derived metric for one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct DerivedValue {
     /// The model's id in the suite.
     pub model: String,

@@ -56,6 +56,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM report")]
+#[non_exhaustive]
 pub struct Report<Cases = Vec<Case>> {
     /// The version of this format; 1.
     #[schemars(extend("const" = 1))]
@@ -116,6 +117,7 @@ pub struct Report<Cases = Vec<Case>> {
 /// Data that identifies the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Run {
     /// The run's id: unique, and sortable by time.
     pub id: String,
@@ -147,6 +149,7 @@ pub struct Run {
 /// Data that identifies the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Suite {
     /// The project, by which reports group suites.
     pub project: String,
@@ -190,6 +193,7 @@ pub struct Suite {
 /// The shard that a report covers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Shard {
     /// The number of the shard, from 1.
     pub index: u32,
@@ -206,6 +210,7 @@ pub struct Shard {
 /// A model of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Model {
     /// The model's id in the suite.
     pub id: String,
@@ -221,6 +226,7 @@ pub struct Model {
 /// A test case that was not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct SkippedCase {
     /// The test case's name.
     pub case: String,
@@ -237,6 +243,7 @@ pub struct SkippedCase {
 /// The `compliance` block of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Compliance {
     /// The framework of rules: `eu-ai-act` or `custom`.
     pub framework: String,
@@ -274,6 +281,7 @@ fn is_zero(count: &u64) -> bool {
 /// The totals over all cases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Totals {
     /// The number of cases in which something was checked.
     pub cases: u64,

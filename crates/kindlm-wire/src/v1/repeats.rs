@@ -10,6 +10,7 @@ const TRIES: [u64; 5] = [1, 2, 3, 5, 10];
 /// The rule that ends the repeats of a case early, with its decision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct EarlyEnd {
     /// The maximum number of repeats.
     pub max: u32,
@@ -34,6 +35,7 @@ pub enum EarlyDecision {
 
 /// A sequential test of the pass rate of a case. All numbers are from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RateTest {
     /// The pass rate that is high enough.
     pub pass: f64,
@@ -48,6 +50,7 @@ pub struct RateTest {
 /// The judged repeats of a case, as samples of its true pass rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Reliability {
     /// The number of repeats that held.
     pub held: u64,
@@ -79,6 +82,7 @@ pub enum IntervalMethod {
 /// The estimated chances of a number of tries.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Chances {
     /// The number of tries (k).
     pub tries: u64,

@@ -40,6 +40,7 @@ impl From<&Verdict> for Status {
 /// The result of one check of one execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct AssertionResult {
     /// The assertion's id.
     #[serde(rename = "type")]
@@ -229,6 +230,7 @@ pub enum GateStatus {
 /// The threshold of one gate, with the measured value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Gate {
     /// The gate's id.
     pub gate: String,

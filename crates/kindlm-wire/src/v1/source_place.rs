@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The place of a test or a check in a file of the suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct SourcePlace {
     /// The path of the file. It is relative to the working folder if the path of the config file is relative.
     pub file: String,

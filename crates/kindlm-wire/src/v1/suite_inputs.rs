@@ -8,6 +8,7 @@ use kindlm_types::{AssertionSetInfo, PromptInfo};
 /// A prompt of the suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct SuitePrompt {
     /// The prompt's name in the suite.
     pub name: String,
@@ -21,6 +22,7 @@ pub struct SuitePrompt {
 /// A set of prompt assertions of the suite.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct AssertionSet {
     /// The set's name; `prompts.<name>` for assertions that are defined in a prompt.
     pub name: String,

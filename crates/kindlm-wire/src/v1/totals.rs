@@ -9,6 +9,7 @@ use kindlm_types::{FailureCode, MeasuredRate};
 /// A count out of a total, with its confidence interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Rate {
     /// The number of items that count, such as cases that held; at most `total`.
     pub count: u64,
@@ -38,6 +39,7 @@ impl From<MeasuredRate> for Rate {
 /// The percentiles of a quantity, to three significant digits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
@@ -54,6 +56,7 @@ impl From<kindlm_types::Percentiles> for Percentiles {
 /// The totals of one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ModelTotals {
     /// The model's id in the suite; `command` for command tests, `transcript` for transcript tests.
     pub model: String,
@@ -91,6 +94,7 @@ impl From<&kindlm_types::ModelTotals> for ModelTotals {
 /// Failures that have the same code and the same label, apart from numbers and quoted texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Cause {
     /// The failure code; absent if executions were not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,6 +112,7 @@ pub struct Cause {
 /// A number of cases of one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ModelCount {
     /// The model's id in the suite.
     pub model: String,
