@@ -197,5 +197,5 @@ fn row(result: Result<Evaluated, RecordError>, line: u64) -> PyResult<Row> {
         }
         Err(other) => return Err(exception(stopped(&other))),
     };
-    Ok(Row::Malformed(LineError { id, error, line }))
+    Ok(Row::Malformed(LineError::new(id, error, line)))
 }

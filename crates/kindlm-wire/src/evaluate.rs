@@ -266,6 +266,7 @@ pub struct Evaluation {
 
 /// The result of one check of one record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct EvaluatedResult {
     /// The id of a prompt assertion; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -355,6 +356,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// The totals of one prompt assertion over all records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct AssertionBreakdown {
     /// The share of passes among passes and failures, from 0 to 1; `null` without passes and failures.
     pub pass_rate: Option<f64>,
@@ -389,6 +391,7 @@ impl From<kindlm_types::AssertionSummary> for AssertionBreakdown {
 
 /// The output for a line that could not be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct LineError {
     /// The record's id, if it could be parsed.
     #[serde(
@@ -401,6 +404,13 @@ pub struct LineError {
     pub error: String,
     /// The line number, from 1.
     pub line: u64,
+}
+
+impl LineError {
+    /// Creates the error of a line. `line` is its number, from 1.
+    pub fn new(id: Option<Value>, error: impl Into<String>, line: u64) -> Self {
+        Self { id, error: error.into(), line }
+    }
 }
 
 pub use kindlm_types::PROMPT_ASSERTION;

@@ -260,7 +260,7 @@ impl<'a> Evaluator<'a> {
         self.totals.malformed();
         let Malformed { id, mut error } = malformed;
         self.secrets.redact_text(&mut error);
-        write(out, &LineError { id: self.shown(id), error, line });
+        write(out, &LineError::new(self.shown(id), error, line));
         ExitStatus::InvalidInput
     }
 

@@ -93,9 +93,7 @@ fn lines(
     let start = (Lines::new(body.into_data_stream()), memory, 0);
     stream::unfold(start, async |(mut lines, memory, before)| {
         let (number, next) = match lines.next().await? {
-            Err(Interrupted(error)) => {
-                (before, Err(LineError { id: None, error, line: before + 1 }))
-            }
+            Err(Interrupted(error)) => (before, Err(LineError::new(None, error, before + 1))),
             Ok(line) => {
                 let size = line.text.as_ref().map_or(0, Vec::len);
                 let size = u32::try_from(size).unwrap_or(u32::MAX);
@@ -140,7 +138,7 @@ fn counted(totals: &BatchTotals, line: u64, result: Result<Evaluated, Unevaluate
                 totals.errored();
             }
             let Unevaluated { id, problem, .. } = unevaluated;
-            text(&LineError { id, error: problem.detail, line })
+            text(&LineError::new(id, problem.detail, line))
         }
     }
 }
