@@ -6,33 +6,20 @@ use kindlm_wire::bisect::{
 };
 
 fn report(kind: CandidateKind, candidates: Vec<Candidate>, answer: Answer) -> Bisection {
-    let step = |tried: &str, verdict, passed, judged| Step {
-        tried: tried.to_owned(),
-        verdict,
-        reason: None,
-        passed,
-        judged,
-        executions: judged,
-        reused: false,
+    let step = |tried: &str, verdict, passed, judged| {
+        let mut step = Step::new(tried, verdict);
+        (step.passed, step.judged, step.executions) = (passed, judged, judged);
+        step
     };
-    let skipped = Step {
-        reason: Some("there is no case `a\u{1b}[31m`".to_owned()),
-        ..step("cccccccc three", StepVerdict::Skipped, 0, 0)
-    };
-    let reused = Step { reused: true, executions: 0, ..step("b", StepVerdict::Good, 9, 9) };
-    Bisection {
-        schema_version: 1,
-        suite: "s".to_owned(),
-        case: "refund".to_owned(),
-        model: "m".to_owned(),
-        kind,
-        candidates,
-        test: DecisionTest { pass: 0.95, fail: 0.5, error: 0.0125, max_repeats: 40 },
-        steps: vec![step("a", StepVerdict::Bad, 0, 3), skipped, reused],
-        answer,
-        error_bound: 0.025,
-        executions: 12,
-    }
+    let mut skipped = step("cccccccc three", StepVerdict::Skipped, 0, 0);
+    skipped.reason = Some("there is no case `a\u{1b}[31m`".to_owned());
+    let mut reused = step("b", StepVerdict::Good, 9, 9);
+    (reused.reused, reused.executions) = (true, 0);
+    let test = DecisionTest::new(0.95, 0.5, 0.0125, 40);
+    let mut report = Bisection::new("s", "refund", "m", kind, candidates, test, answer);
+    report.steps = vec![step("a", StepVerdict::Bad, 0, 3), skipped, reused];
+    (report.error_bound, report.executions) = (0.025, 12);
+    report
 }
 
 #[test]

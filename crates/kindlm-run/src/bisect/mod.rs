@@ -12,7 +12,7 @@ use kindlm_engine::{Pattern, RunOptions, Suite, TestCase, Until, budget_usd};
 use kindlm_reporters::bisect_text;
 use kindlm_stats::{Decision, Sprt};
 use kindlm_types::ExitStatus;
-use kindlm_wire::bisect::{Answer, Bisection, Candidate, CandidateKind, VERSION};
+use kindlm_wire::bisect::{Answer, Bisection, Candidate, CandidateKind};
 
 use self::search::Verdict;
 use self::trial::{Rule, Target, Trials};
@@ -198,19 +198,18 @@ impl<'a> PreparedBisection<'a> {
             (false, false) if trials.has_provider_error => ExitStatus::ProviderError,
             (false, false) => ExitStatus::GatesFailed,
         };
-        let report = Bisection {
-            schema_version: VERSION,
+        let mut report = Bisection::new(
             suite,
-            case: target.case,
-            model: target.model,
-            kind: search.kind(),
-            candidates: search.candidates(),
-            test: rule.described(),
-            error_bound: trials.error_bound(),
-            executions: trials.executions,
-            steps: trials.steps,
-            answer: found.answer,
-        };
+            target.case,
+            target.model,
+            search.kind(),
+            search.candidates(),
+            rule.described(),
+            found.answer,
+        );
+        report.error_bound = trials.error_bound();
+        report.executions = trials.executions;
+        report.steps = trials.steps;
         Ok((report, status))
     }
 }

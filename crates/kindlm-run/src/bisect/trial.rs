@@ -41,12 +41,7 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn described(&self) -> DecisionTest {
-        DecisionTest {
-            pass: self.test.pass(),
-            fail: self.test.fail(),
-            error: self.error,
-            max_repeats: self.max_repeats,
-        }
+        DecisionTest::new(self.test.pass(), self.test.fail(), self.error, self.max_repeats)
     }
 }
 
@@ -112,8 +107,8 @@ impl<'a> Trials<'a> {
         project: Result<Project, Failure>,
         is_same_tree: bool,
     ) -> Result<Verdict, Failure> {
-        let step = self.step(project, is_same_tree)?;
-        let step = Step { tried, ..step };
+        let mut step = self.step(project, is_same_tree)?;
+        step.tried = tried;
         let verdict = match step.verdict {
             StepVerdict::Good => Verdict::Good,
             StepVerdict::Bad => Verdict::Bad,
@@ -141,7 +136,9 @@ impl<'a> Trials<'a> {
         let digest = digest(&project, &self.target)
             .filter(|_| is_same_tree || !runs_programs(&project.suite, &self.target));
         if let Some(known) = digest.and_then(|it| self.known.get(&it)) {
-            return Ok(Step { executions: 0, reused: true, ..known.clone() });
+            let mut step = known.clone();
+            (step.executions, step.reused) = (0, true);
+            return Ok(step);
         }
         let left = self.rule.max_executions.map(|it| it.saturating_sub(self.executions));
         let max = left.map_or(self.rule.max_repeats, |it| {
@@ -163,13 +160,10 @@ impl<'a> Trials<'a> {
         let Some(case) = executed.case else {
             return Ok(skipped("the case was not run".to_owned()));
         };
-        let step = self.judge(&case, executed.is_interrupted);
-        let step = match step.verdict {
-            StepVerdict::Skipped if max < self.rule.max_repeats => {
-                Step { verdict: StepVerdict::Stopped, reason: Some(limit.to_owned()), ..step }
-            }
-            _ => step,
-        };
+        let mut step = self.judge(&case, executed.is_interrupted);
+        if step.verdict == StepVerdict::Skipped && max < self.rule.max_repeats {
+            (step.verdict, step.reason) = (StepVerdict::Stopped, Some(limit.to_owned()));
+        }
         if let Some(digest) = digest.filter(|_| step.verdict != StepVerdict::Stopped) {
             self.known.insert(digest, step.clone());
         }
@@ -242,14 +236,11 @@ impl<'a> Trials<'a> {
                 (StepVerdict::Skipped, Some(reason))
             }
         };
-        Step {
-            verdict,
-            reason,
-            passed,
-            judged: passed + failed,
-            executions: u64::from(counts.executed()),
-            ..skipped(String::new())
-        }
+        let mut step = Step::new("", verdict);
+        step.reason = reason;
+        (step.passed, step.judged) = (passed, passed + failed);
+        step.executions = u64::from(counts.executed());
+        step
     }
 }
 
@@ -276,19 +267,15 @@ fn is_not_run(err: &ExecutionError) -> bool {
 }
 
 fn stopped(reason: &str) -> Step {
-    Step { verdict: StepVerdict::Stopped, ..skipped(reason.to_owned()) }
+    let mut step = skipped(reason.to_owned());
+    step.verdict = StepVerdict::Stopped;
+    step
 }
 
 fn skipped(reason: String) -> Step {
-    Step {
-        tried: String::new(),
-        verdict: StepVerdict::Skipped,
-        reason: Some(reason),
-        passed: 0,
-        judged: 0,
-        executions: 0,
-        reused: false,
-    }
+    let mut step = Step::new("", StepVerdict::Skipped);
+    step.reason = Some(reason);
+    step
 }
 
 /// Returns the first line of a failure's message, or a general reason without a message.
