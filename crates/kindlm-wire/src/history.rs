@@ -15,6 +15,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM history")]
+#[non_exhaustive]
 pub struct History {
     /// The version of this format: 1.
     #[schemars(extend("const" = 1))]
@@ -32,9 +33,26 @@ pub struct History {
     pub has_older: bool,
 }
 
+impl History {
+    /// Creates the history of a whole suite, without older runs.
+    ///
+    /// For the history of a case, set `case`.
+    pub fn new(project: impl Into<String>, suite: impl Into<String>, series: Vec<Series>) -> Self {
+        Self {
+            schema_version: VERSION,
+            project: project.into(),
+            suite: suite.into(),
+            case: None,
+            series,
+            has_older: false,
+        }
+    }
+}
+
 /// The results of a suite, or of a case on one model, from the oldest run to the newest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Series {
     /// The model's id in the suite; absent for the whole suite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,6 +78,24 @@ pub struct Series {
     pub flips: Vec<Flip>,
 }
 
+impl Series {
+    /// Creates the series of a whole suite, without change points and flips. All runs belong to the current rate.
+    ///
+    /// For the series of a case, set `model`.
+    pub fn new(runs: Vec<Entry>, unit: Unit, current: Rate) -> Self {
+        Self {
+            model: None,
+            runs,
+            unit,
+            change_points: Vec::new(),
+            since: None,
+            current,
+            flaky: None,
+            flips: Vec::new(),
+        }
+    }
+}
+
 /// The unit that rates and change points count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -75,6 +111,7 @@ pub enum Unit {
 /// The results of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Entry {
     /// The run's id.
     pub run: String,
@@ -104,9 +141,38 @@ pub struct Entry {
     pub partial: bool,
 }
 
+impl Entry {
+    /// Creates the results of a whole run without errors. Other values are not recorded.
+    ///
+    /// `started_at` is in RFC 3339, in UTC.
+    pub fn new(
+        run: impl Into<String>,
+        started_at: impl Into<String>,
+        outcome: impl Into<String>,
+        held: Rate,
+        cost: Cost,
+    ) -> Self {
+        Self {
+            run: run.into(),
+            started_at: started_at.into(),
+            outcome: outcome.into(),
+            held,
+            errored: 0,
+            score: None,
+            cost,
+            latency_ms: None,
+            duration_ms: None,
+            git_commit: None,
+            git_dirty: None,
+            partial: false,
+        }
+    }
+}
+
 /// A run from which on the rate is different.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ChangePoint {
     /// The id of the first run with the new rate.
     pub run: String,
@@ -118,9 +184,17 @@ pub struct ChangePoint {
     pub p_value: f64,
 }
 
+impl ChangePoint {
+    /// Creates a change point. `run` is the id of the first run with the new rate, and `p_value` is from 0 to 1.
+    pub fn new(run: impl Into<String>, before: Rate, after: Rate, p_value: f64) -> Self {
+        Self { run: run.into(), before, after, p_value }
+    }
+}
+
 /// Cases with another outcome than in the run before, and the changes between the two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Flip {
     /// The id of the earlier run.
     pub before: String,
@@ -132,9 +206,22 @@ pub struct Flip {
     pub changes: RunChanges,
 }
 
+impl Flip {
+    /// Creates the flip of cases between two runs. `before` and `after` are the ids of the runs.
+    pub fn new(
+        before: impl Into<String>,
+        after: impl Into<String>,
+        cases: Vec<FlippedCase>,
+        changes: RunChanges,
+    ) -> Self {
+        Self { before: before.into(), after: after.into(), cases, changes }
+    }
+}
+
 /// A case with another outcome than before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FlippedCase {
     /// The test case's name.
     pub case: String,
@@ -148,6 +235,25 @@ pub struct FlippedCase {
     pub case_changed: Option<bool>,
     /// True if the variables or the checks of the case changed; `null` if it was not recorded.
     pub task_changed: Option<bool>,
+}
+
+impl FlippedCase {
+    /// Creates a case with its outcomes in the earlier and the later run. Its changes are not recorded.
+    pub fn new(
+        case: impl Into<String>,
+        model: impl Into<String>,
+        before: Outcome,
+        after: Outcome,
+    ) -> Self {
+        Self {
+            case: case.into(),
+            model: model.into(),
+            before,
+            after,
+            case_changed: None,
+            task_changed: None,
+        }
+    }
 }
 
 /// The recorded changes between two runs.
@@ -185,6 +291,7 @@ impl RunChanges {
 /// A value before and after; `null` if it was not recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ValueChange {
     /// The value of the earlier run.
     pub before: Option<String>,
@@ -192,15 +299,30 @@ pub struct ValueChange {
     pub after: Option<String>,
 }
 
+impl ValueChange {
+    /// Creates a change. `None` is a value that was not recorded.
+    pub fn new(before: Option<String>, after: Option<String>) -> Self {
+        Self { before, after }
+    }
+}
+
 /// A file of the suite that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FileChange {
     /// The path relative to the suite's folder.
     pub path: String,
     /// The digests; `null` if the run did not use the file.
     #[serde(flatten)]
     pub sha256: ValueChange,
+}
+
+impl FileChange {
+    /// Creates the change of a file. `path` is relative to the suite's folder, and `sha256` are its digests.
+    pub fn new(path: impl Into<String>, sha256: ValueChange) -> Self {
+        Self { path: path.into(), sha256 }
+    }
 }
 
 /// Returns the JSON Schema (draft 2020-12) of [`History`] for serialization.

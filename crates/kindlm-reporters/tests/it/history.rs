@@ -9,20 +9,8 @@ use kindlm_wire::history::{
 use kindlm_wire::v1::Rate;
 
 fn entry(run: &str, outcome: &str, held: (u64, u64)) -> Entry {
-    Entry {
-        run: run.to_owned(),
-        started_at: "2026-11-20T14:09:12.005Z".to_owned(),
-        outcome: outcome.to_owned(),
-        held: rate(held.0, held.1),
-        errored: 0,
-        score: None,
-        cost: kindlm_types::Cost { known_usd: 0.0, unknown: 1 }.into(),
-        latency_ms: None,
-        duration_ms: None,
-        git_commit: None,
-        git_dirty: None,
-        partial: false,
-    }
+    let cost = kindlm_types::Cost { known_usd: 0.0, unknown: 1 }.into();
+    Entry::new(run, "2026-11-20T14:09:12.005Z", outcome, rate(held.0, held.1), cost)
 }
 
 fn rate(count: u64, total: u64) -> Rate {
@@ -30,28 +18,24 @@ fn rate(count: u64, total: u64) -> Rate {
 }
 
 fn history() -> History {
-    let value = |before: &str, after: &str| ValueChange {
-        before: Some(before.to_owned()),
-        after: Some(after.to_owned()),
+    let value = |before: &str, after: &str| {
+        ValueChange::new(Some(before.to_owned()), Some(after.to_owned()))
     };
-    let good = Entry {
-        score: Some(1.0),
-        cost: kindlm_types::Cost { known_usd: 0.0021, unknown: 0 }.into(),
-        latency_ms: Some(850.0),
-        git_commit: Some("0123456789abcdef".to_owned()),
-        git_dirty: Some(true),
-        ..entry("a", "passed", (5, 5))
-    };
-    let errored = Entry { errored: 5, ..entry("b", "errored", (0, 0)) };
-    let bad = Entry { errored: 1, ..entry("c", "failed", (0, 4)) };
+    let mut good = entry("a", "passed", (5, 5));
+    good.score = Some(1.0);
+    good.cost = kindlm_types::Cost { known_usd: 0.0021, unknown: 0 }.into();
+    good.latency_ms = Some(850.0);
+    good.git_commit = Some("0123456789abcdef".to_owned());
+    good.git_dirty = Some(true);
+    let mut errored = entry("b", "errored", (0, 0));
+    errored.errored = 5;
+    let mut bad = entry("c", "failed", (0, 4));
+    bad.errored = 1;
     let changes = RunChanges {
-        git_commit: Some(ValueChange { before: Some("0123456789abcdef".to_owned()), after: None }),
+        git_commit: Some(ValueChange::new(Some("0123456789abcdef".to_owned()), None)),
         git_dirty: Some(true),
         config: Some(value("aaaaaaaaaa", "bbbbbbbbbb")),
-        files: vec![FileChange {
-            path: "sets/tone.yaml".to_owned(),
-            sha256: value("1111111111", "2222222222"),
-        }],
+        files: vec![FileChange::new("sets/tone.yaml", value("1111111111", "2222222222"))],
         conditions: vec![ConditionChange {
             condition: Condition::Rules,
             name: Some("tone".to_owned()),
@@ -59,42 +43,19 @@ fn history() -> History {
             after: Some("digest 2".to_owned()),
         }],
     };
-    let case = FlippedCase {
-        case: "refund".to_owned(),
-        model: "m".to_owned(),
-        before: Outcome::Passed,
-        after: Outcome::Failed,
-        case_changed: Some(true),
-        task_changed: Some(false),
-    };
-    let series = Series {
-        model: Some("m".to_owned()),
-        runs: vec![good, errored, bad],
-        unit: Unit::Repeats,
-        change_points: vec![ChangePoint {
-            run: "c".to_owned(),
-            before: rate(5, 5),
-            after: rate(0, 4),
-            p_value: 0.0079,
-        }],
-        since: Some("c".to_owned()),
-        current: rate(0, 4),
-        flaky: Some(false),
-        flips: vec![Flip {
-            before: "a".to_owned(),
-            after: "c".to_owned(),
-            cases: vec![case],
-            changes,
-        }],
-    };
-    History {
-        schema_version: 1,
-        project: "p".to_owned(),
-        suite: "s".to_owned(),
-        case: Some("refund\u{1b}[31m".to_owned()),
-        series: vec![series],
-        has_older: true,
-    }
+    let mut case = FlippedCase::new("refund", "m", Outcome::Passed, Outcome::Failed);
+    case.case_changed = Some(true);
+    case.task_changed = Some(false);
+    let mut series = Series::new(vec![good, errored, bad], Unit::Repeats, rate(0, 4));
+    series.model = Some("m".to_owned());
+    series.change_points = vec![ChangePoint::new("c", rate(5, 5), rate(0, 4), 0.0079)];
+    series.since = Some("c".to_owned());
+    series.flaky = Some(false);
+    series.flips = vec![Flip::new("a", "c", vec![case], changes)];
+    let mut history = History::new("p", "s", vec![series]);
+    history.case = Some("refund\u{1b}[31m".to_owned());
+    history.has_older = true;
+    history
 }
 
 #[test]

@@ -9,7 +9,7 @@ use kindlm_engine::Pattern;
 use kindlm_reporters::history_text;
 use kindlm_store::Runs;
 use kindlm_types::SuiteInfo;
-use kindlm_wire::history::{History, VERSION};
+use kindlm_wire::history::History;
 use kindlm_wire::v1::RunHead;
 
 pub(crate) use self::past::PastRuns;
@@ -72,8 +72,10 @@ pub fn history(
             (Some(name.clone()), series.collect())
         }
     };
-    let has_older = newest.has_older;
-    Ok(History { schema_version: VERSION, project, suite, case, series, has_older })
+    let mut history = History::new(project, suite, series);
+    history.case = case;
+    history.has_older = newest.has_older;
+    Ok(history)
 }
 
 /// Returns the history as text for a terminal, or as a JSON object.

@@ -30,24 +30,23 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
     };
     let entries = heads.iter().map(|head| {
         let (count, total) = counts(head);
-        Entry {
-            held: held(head, RateCount { count, total }),
-            errored: head.totals.errored,
-            score: head.totals.average_score,
-            cost: head.totals.cost,
-            duration_ms: Some(head.duration_ms),
-            ..entry(head, RunOutcome::of_exit_code(head.exit_code).word())
-        }
+        let held = held(head, RateCount { count, total });
+        let outcome = RunOutcome::of_exit_code(head.exit_code).word();
+        let mut entry = entry(head, outcome, held, head.totals.cost);
+        entry.errored = head.totals.errored;
+        entry.score = head.totals.average_score;
+        entry.duration_ms = Some(head.duration_ms);
+        entry
     });
     // The totals of a run do not list the cases with stored answers, so a run with stored answers is no new evidence.
     // A part of the suite may have another rate than the whole suite.
     let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0 && !it.partial);
     let measured = heads.iter().map(|it| (fresh(it), None)).collect();
-    let flips = match heads {
-        [.., before, after] => suite_flip(past, before, after).into_iter().collect(),
-        _ => Vec::new(),
-    };
-    Series { flips, ..series(None, entries.collect(), measured, Unit::Cases) }
+    let mut series = series(None, entries.collect(), measured, Unit::Cases);
+    if let [.., before, after] = heads {
+        series.flips = suite_flip(past, before, after).into_iter().collect();
+    }
+    series
 }
 
 /// Returns the cases that held in one of the two runs and failed in the other; `None` if there is no such case.
@@ -91,36 +90,28 @@ pub(super) fn case_series(past: &PastRuns, heads: &[RunHead], case: &str, model:
         last = Some((head, results, now));
     }
     let measured = cases().map(|it| (tally(it), it.1.digest.clone())).collect();
-    Series { flips, ..series(Some(model.to_owned()), entries, measured, unit) }
+    let mut series = series(Some(model.to_owned()), entries, measured, unit);
+    series.flips = flips;
+    series
 }
 
 fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
-    Entry {
-        held: MeasuredRate::of_independent(case.judged).into(),
-        errored: case.errored.into(),
-        score: case.score,
-        cost: case.cost.into(),
-        latency_ms: case.latency_ms,
-        ..entry(head, if case.is_undecided { "undecided" } else { case.outcome.as_str() })
-    }
+    let held = MeasuredRate::of_independent(case.judged).into();
+    let outcome = if case.is_undecided { "undecided" } else { case.outcome.as_str() };
+    let mut entry = entry(head, outcome, held, case.cost.into());
+    entry.errored = case.errored.into();
+    entry.score = case.score;
+    entry.latency_ms = case.latency_ms;
+    entry
 }
 
-/// Returns an entry without results.
-fn entry(head: &RunHead, outcome: &str) -> Entry {
-    Entry {
-        run: head.run.clone(),
-        started_at: head.started_at.clone(),
-        outcome: outcome.to_owned(),
-        held: MeasuredRate::default().into(),
-        errored: 0,
-        score: None,
-        cost: Cost::from(kindlm_types::Cost::default()),
-        latency_ms: None,
-        duration_ms: None,
-        git_commit: head.git_commit.clone(),
-        git_dirty: head.git_dirty,
-        partial: head.partial,
-    }
+/// Returns an entry with the data of its run.
+fn entry(head: &RunHead, outcome: &str, held: Rate, cost: Cost) -> Entry {
+    let mut entry = Entry::new(&head.run, &head.started_at, outcome, held, cost);
+    entry.git_commit.clone_from(&head.git_commit);
+    entry.git_dirty = head.git_dirty;
+    entry.partial = head.partial;
+    entry
 }
 
 /// Returns a series with its change points, without flips. Entries without a tally do not count.
@@ -138,12 +129,8 @@ fn series(
     let (tallies, digests): (Vec<Tally>, Vec<Option<String>>) = measured.into_iter().unzip();
     let found = change_points(&tallies, ALPHA);
     let points = found.iter().filter_map(|it| {
-        Some(ChangePoint {
-            run: judged.get(it.at)?.run.clone(),
-            before: rate(it.before),
-            after: rate(it.after),
-            p_value: it.p_value,
-        })
+        let run = &judged.get(it.at)?.run;
+        Some(ChangePoint::new(run, rate(it.before), rate(it.after), it.p_value))
     });
     let points = points.collect();
     let since = found.last().map_or(0, |it| it.at).max(last_change(&digests));
@@ -159,9 +146,12 @@ fn series(
             (current.total > 1).then_some(current.count > 0 && current.count < current.total)
         }
     };
-    let current = MeasuredRate::of_independent(current).into();
-    let flips = Vec::new();
-    Series { model, runs, unit, change_points: points, since: first, current, flaky, flips }
+    let mut series = Series::new(runs, unit, MeasuredRate::of_independent(current).into());
+    series.model = model;
+    series.change_points = points;
+    series.since = first;
+    series.flaky = flaky;
+    series
 }
 
 /// Returns the index of the last digest that differs from the digest before it; 0 without a change. Missing digests do
@@ -199,14 +189,10 @@ fn flipped(
     }
     let differs =
         |one: &Option<String>, other: &Option<String>| Some(one.as_ref()? != other.as_ref()?);
-    Some(FlippedCase {
-        case: case.clone(),
-        model: model.clone(),
-        before: before.outcome,
-        after: after.outcome,
-        case_changed: differs(&before.digest, &after.digest),
-        task_changed: differs(&before.task_digest, &after.task_digest),
-    })
+    let mut flipped = FlippedCase::new(case, model, before.outcome, after.outcome);
+    flipped.case_changed = differs(&before.digest, &after.digest);
+    flipped.task_changed = differs(&before.task_digest, &after.task_digest);
+    Some(flipped)
 }
 
 fn flip(
@@ -224,11 +210,11 @@ fn flip(
         files: files(then, now, after),
         conditions: then.conditions.changes(&now.conditions),
     };
-    Flip { before: before.run.clone(), after: after.run.clone(), cases, changes }
+    Flip::new(&before.run, &after.run, cases, changes)
 }
 
 fn changed(before: Option<&String>, after: Option<&String>) -> Option<ValueChange> {
-    (before != after).then(|| ValueChange { before: before.cloned(), after: after.cloned() })
+    (before != after).then(|| ValueChange::new(before.cloned(), after.cloned()))
 }
 
 /// Returns the files that differ, without the config file; empty if a run records no files.
@@ -246,8 +232,7 @@ fn files(before: &PastResults, after: &PastResults, head: &RunHead) -> Vec<FileC
         all.entry(path).or_default().1 = Some(sha256);
     }
     let changes = all.into_iter().filter(|(path, _)| *path != config);
-    let changes = changes.filter_map(|(path, (before, after))| {
-        Some(FileChange { path: path.to_owned(), sha256: changed(before, after)? })
-    });
+    let changes = changes
+        .filter_map(|(path, (before, after))| Some(FileChange::new(path, changed(before, after)?)));
     changes.collect()
 }
