@@ -5,7 +5,7 @@ use kindlm_types::{
 };
 use kindlm_wire::mutation::{
     CaseScore, CheckScore, Family, LeftOut, MutantCounts, MutantDiff, MutationReport,
-    OperatorScore, ScoreGate, VERSION,
+    OperatorScore, ScoreGate,
 };
 
 use crate::evidence::shown;
@@ -113,8 +113,7 @@ impl Tally {
     ///
     /// `model` is `None` if the reason applies to every model.
     pub fn leave_out(&mut self, case: &str, model: Option<&str>, reason: impl Into<String>) {
-        let (case, model) = (case.to_owned(), model.map(str::to_owned));
-        let left_out = LeftOut { case, model, reason: reason.into() };
+        let left_out = LeftOut::new(case, model.map(str::to_owned), reason);
         if !self.left_out.contains(&left_out) {
             self.left_out.push(left_out);
         }
@@ -193,21 +192,10 @@ impl Tally {
             let reason = "the recorded execution was not judged, so its mutants do not count";
             self.leave_out(&case.case, Some(&case.model), reason);
         }
-        let mut report = MutationReport {
-            schema_version: VERSION,
-            run: run.to_owned(),
-            suite: suite.to_owned(),
-            score: None,
-            harmful: MutantCounts::default(),
-            harmless: MutantCounts::default(),
-            gate: None,
-            operators: operator_scores(&kept),
-            cases: Vec::with_capacity(kept.len()),
-            checks: Vec::new(),
-            survivors: Vec::new(),
-            brittle: Vec::new(),
-            left_out: self.left_out,
-        };
+        let mut report = MutationReport::new(run, suite);
+        report.operators = operator_scores(&kept);
+        report.cases.reserve(kept.len());
+        report.left_out = self.left_out;
         for case in kept {
             case.add_to(&mut report);
         }
@@ -222,11 +210,11 @@ impl Tally {
             counts.not_judged += it.counts.not_judged;
         }
         report.score = report.harmful.score();
-        report.gate = min.map(|min| ScoreGate {
-            min,
-            held: report.harmful.not_judged == 0
+        report.gate = min.map(|min| {
+            let held = report.harmful.not_judged == 0
                 && report.harmful.errored == 0
-                && report.score.is_some_and(|it| it + 1e-9 >= min),
+                && report.score.is_some_and(|it| it + 1e-9 >= min);
+            ScoreGate::new(min, held)
         });
         report
     }
@@ -244,17 +232,10 @@ impl CaseTally {
     /// Returns the index of the check of a result. A new check is added.
     fn check(&mut self, result: &AssertionResult) -> usize {
         self.position(result).unwrap_or_else(|| {
-            self.checks.push(CheckScore {
-                case: self.case.clone(),
-                model: self.model.clone(),
-                turn: result.turn.clone(),
-                assertion: result.written_id().into_owned(),
-                label: result.label.clone(),
-                kills: 0,
-                kills_alone: 0,
-                errored: 0,
-                brittle: 0,
-            });
+            let mut check =
+                CheckScore::new(&self.case, &self.model, result.written_id(), &result.label);
+            check.turn.clone_from(&result.turn);
+            self.checks.push(check);
             self.checks.len() - 1
         })
     }
@@ -288,21 +269,14 @@ impl CaseTally {
             }
             if let Some((before, after)) = mutant.diff.take() {
                 let labels = mutant.failed.iter().filter_map(|it| self.checks.get(*it));
-                let diff = MutantDiff {
-                    case: self.case.clone(),
-                    model: self.model.clone(),
-                    operator: mutant.operator.id.to_owned(),
-                    before,
-                    after,
-                    failed: labels.map(|it| it.label.clone()).collect(),
-                };
+                let mut diff =
+                    MutantDiff::new(&self.case, &self.model, mutant.operator.id, before, after);
+                diff.failed = labels.map(|it| it.label.clone()).collect();
                 if is_harmful { &mut report.survivors } else { &mut report.brittle }.push(diff);
             }
         }
-        let score = harmful.score();
         report.checks.append(&mut self.checks);
-        let (case, model) = (self.case, self.model);
-        report.cases.push(CaseScore { case, model, score, harmful, harmless });
+        report.cases.push(CaseScore::new(self.case, self.model, harmful, harmless));
     }
 }
 
@@ -313,13 +287,15 @@ fn operator_scores(cases: &[CaseTally]) -> Vec<OperatorScore> {
         for mutant in mutants.filter(|it| it.operator.id == operator.id) {
             count(&mut counts, mutant.verdict);
         }
-        (counts.all() > 0).then(|| OperatorScore {
-            operator: operator.id.to_owned(),
-            family: operator.family,
-            evidence: operator.evidence,
-            summary: operator.summary.to_owned(),
-            advice: operator.advice.to_owned(),
-            counts,
+        (counts.all() > 0).then(|| {
+            OperatorScore::new(
+                operator.id,
+                operator.family,
+                operator.evidence,
+                operator.summary,
+                operator.advice,
+                counts,
+            )
         })
     };
     OPERATORS.into_iter().flatten().filter_map(score).collect()

@@ -12,6 +12,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM mutation result")]
+#[non_exhaustive]
 pub struct MutationReport {
     /// The version of this format: 1.
     pub schema_version: u32,
@@ -41,6 +42,27 @@ pub struct MutationReport {
     pub brittle: Vec<MutantDiff>,
     /// The evidence, the checks and the cases that were left out, with the reasons.
     pub left_out: Vec<LeftOut>,
+}
+
+impl MutationReport {
+    /// Creates the result of a run without mutants.
+    pub fn new(run: impl Into<String>, suite: impl Into<String>) -> Self {
+        Self {
+            schema_version: VERSION,
+            run: run.into(),
+            suite: suite.into(),
+            score: None,
+            harmful: MutantCounts::default(),
+            harmless: MutantCounts::default(),
+            gate: None,
+            operators: Vec::new(),
+            cases: Vec::new(),
+            checks: Vec::new(),
+            survivors: Vec::new(),
+            brittle: Vec::new(),
+            left_out: Vec::new(),
+        }
+    }
 }
 
 /// The number of mutants by their result.
@@ -74,11 +96,19 @@ impl MutantCounts {
 /// The result of the gate `mutationScoreMin`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ScoreGate {
     /// The minimum score, from 0 to 1.
     pub min: f64,
     /// True if the score reaches the minimum, and every mutant was judged.
     pub held: bool,
+}
+
+impl ScoreGate {
+    /// Creates the result of the gate. `min` is the minimum score, from 0 to 1.
+    pub fn new(min: f64, held: bool) -> Self {
+        Self { min, held }
+    }
 }
 
 /// The effect of an operator on the behaviour of the agent.
@@ -120,6 +150,7 @@ impl MutatedEvidence {
 /// The mutants of one operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct OperatorScore {
     /// The operator's id, such as `drop-sentence`.
     pub operator: String,
@@ -136,9 +167,31 @@ pub struct OperatorScore {
     pub counts: MutantCounts,
 }
 
+impl OperatorScore {
+    /// Creates the score of an operator. `summary` describes the change, and `advice` the check that notices it.
+    pub fn new(
+        operator: impl Into<String>,
+        family: Family,
+        evidence: MutatedEvidence,
+        summary: impl Into<String>,
+        advice: impl Into<String>,
+        counts: MutantCounts,
+    ) -> Self {
+        Self {
+            operator: operator.into(),
+            family,
+            evidence,
+            summary: summary.into(),
+            advice: advice.into(),
+            counts,
+        }
+    }
+}
+
 /// The mutants of one case on one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CaseScore {
     /// The test case's name.
     pub case: String,
@@ -152,9 +205,22 @@ pub struct CaseScore {
     pub harmless: MutantCounts,
 }
 
+impl CaseScore {
+    /// Creates the score of a case on a model. `score` is computed from `harmful`.
+    pub fn new(
+        case: impl Into<String>,
+        model: impl Into<String>,
+        harmful: MutantCounts,
+        harmless: MutantCounts,
+    ) -> Self {
+        Self { case: case.into(), model: model.into(), score: harmful.score(), harmful, harmless }
+    }
+}
+
 /// The mutants of one case that one check failed or could not decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CheckScore {
     /// The test case's name.
     pub case: String,
@@ -178,9 +244,32 @@ pub struct CheckScore {
     pub brittle: u64,
 }
 
+impl CheckScore {
+    /// Creates the score of a check of the whole execution, whose counts are 0.
+    pub fn new(
+        case: impl Into<String>,
+        model: impl Into<String>,
+        assertion: impl Into<String>,
+        label: impl Into<String>,
+    ) -> Self {
+        Self {
+            case: case.into(),
+            model: model.into(),
+            turn: None,
+            assertion: assertion.into(),
+            label: label.into(),
+            kills: 0,
+            kills_alone: 0,
+            errored: 0,
+            brittle: 0,
+        }
+    }
+}
+
 /// One mutant with the evidence before and after the change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct MutantDiff {
     /// The test case's name.
     pub case: String,
@@ -197,9 +286,30 @@ pub struct MutantDiff {
     pub failed: Vec<String>,
 }
 
+impl MutantDiff {
+    /// Creates a survivor: a mutant that no check failed.
+    pub fn new(
+        case: impl Into<String>,
+        model: impl Into<String>,
+        operator: impl Into<String>,
+        before: impl Into<String>,
+        after: impl Into<String>,
+    ) -> Self {
+        Self {
+            case: case.into(),
+            model: model.into(),
+            operator: operator.into(),
+            before: before.into(),
+            after: after.into(),
+            failed: Vec::new(),
+        }
+    }
+}
+
 /// Something that was not mutated or not judged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct LeftOut {
     /// The test case's name.
     pub case: String,
@@ -208,6 +318,13 @@ pub struct LeftOut {
     pub model: Option<String>,
     /// The reason.
     pub reason: String,
+}
+
+impl LeftOut {
+    /// Creates an entry. `model` is `None` if the whole case was left out.
+    pub fn new(case: impl Into<String>, model: Option<String>, reason: impl Into<String>) -> Self {
+        Self { case: case.into(), model, reason: reason.into() }
+    }
 }
 
 /// Returns the JSON Schema (draft 2020-12) of [`MutationReport`].

@@ -4,7 +4,7 @@ use kindlm_reporters::{Style, Verbosity, mutation};
 use kindlm_testing::sample_report;
 use kindlm_wire::mutation::{
     CaseScore, CheckScore, Family, LeftOut, MutantCounts, MutantDiff, MutatedEvidence,
-    MutationReport, OperatorScore, ScoreGate, VERSION,
+    MutationReport, OperatorScore, ScoreGate,
 };
 
 /// Texts that would act in a terminal, in CI logs and in a page.
@@ -15,86 +15,58 @@ fn counts(killed: u64, survived: u64, errored: u64, not_judged: u64) -> MutantCo
 }
 
 fn operator(id: &str, family: Family, counts: MutantCounts) -> OperatorScore {
-    OperatorScore {
-        operator: id.to_owned(),
-        family,
-        evidence: MutatedEvidence::Text,
-        summary: format!("changes {id}"),
-        advice: format!("add a check for {id}"),
-        counts,
-    }
+    let (summary, advice) = (format!("changes {id}"), format!("add a check for {id}"));
+    OperatorScore::new(id, family, MutatedEvidence::Text, summary, advice, counts)
 }
 
 fn check(case: &str, label: &str, [kills, kills_alone, brittle]: [u64; 3]) -> CheckScore {
-    CheckScore {
-        case: case.to_owned(),
-        model: "support".to_owned(),
-        turn: None,
-        assertion: "contains".to_owned(),
-        label: label.to_owned(),
-        kills,
-        kills_alone,
-        errored: 0,
-        brittle,
-    }
+    let mut check = CheckScore::new(case, "support", "contains", label);
+    (check.kills, check.kills_alone, check.brittle) = (kills, kills_alone, brittle);
+    check
 }
 
 fn diff(case: &str, operator: &str, before: &str, after: &str, failed: &[&str]) -> MutantDiff {
-    MutantDiff {
-        case: case.to_owned(),
-        model: "support".to_owned(),
-        operator: operator.to_owned(),
-        before: before.to_owned(),
-        after: after.to_owned(),
-        failed: failed.iter().map(|it| (*it).to_owned()).collect(),
-    }
+    let mut diff = MutantDiff::new(case, "support", operator, before, after);
+    diff.failed = failed.iter().map(|it| (*it).to_owned()).collect();
+    diff
 }
 
 fn sample() -> MutationReport {
-    let case = |name: &str, harmful, harmless| CaseScore {
-        case: name.to_owned(),
-        model: "support".to_owned(),
-        score: None,
-        harmful,
-        harmless,
+    let case = |name: &str, harmful, harmless| {
+        let mut case = CaseScore::new(name, "support", harmful, harmless);
+        case.score = None;
+        case
     };
-    MutationReport {
-        schema_version: VERSION,
-        run: "20261124-1".to_owned(),
-        suite: "refunds".to_owned(),
-        score: Some(0.75),
-        harmful: counts(3, 1, 1, 1),
-        harmless: counts(1, 1, 0, 0),
-        gate: Some(ScoreGate { min: 0.9, held: false }),
-        operators: vec![
-            operator("truncate", Family::Harmful, counts(2, 1, 1, 1)),
-            operator("negate", Family::Harmful, counts(1, 0, 0, 0)),
-            operator("spaces", Family::Harmless, counts(1, 1, 0, 0)),
-        ],
-        cases: vec![
-            case("status", counts(2, 1, 1, 1), counts(1, 0, 0, 0)),
-            case(HOSTILE, counts(1, 0, 0, 0), counts(0, 1, 0, 0)),
-        ],
-        checks: vec![
-            check("status", "Contains: shipped", [2, 2, 1]),
-            check("status", "Max length", [1, 0, 0]),
-            check(HOSTILE, "Max length", [1, 0, 0]),
-            check("status", HOSTILE, [0, 0, 0]),
-        ],
-        survivors: vec![
-            diff("status", "truncate", "It has shipped. Bye.", "It has shipped.", &[]),
-            diff(HOSTILE, "truncate", HOSTILE, "", &[]),
-        ],
-        brittle: vec![diff("status", "spaces", "a. b.", "a.  b.", &["Contains: shipped"])],
-        left_out: vec![
-            LeftOut { case: "other".to_owned(), model: None, reason: HOSTILE.to_owned() },
-            LeftOut {
-                case: "other".to_owned(),
-                model: Some("support".to_owned()),
-                reason: "no execution passed".to_owned(),
-            },
-        ],
-    }
+    let mut report = MutationReport::new("20261124-1", "refunds");
+    report.score = Some(0.75);
+    report.harmful = counts(3, 1, 1, 1);
+    report.harmless = counts(1, 1, 0, 0);
+    report.gate = Some(ScoreGate::new(0.9, false));
+    report.operators = vec![
+        operator("truncate", Family::Harmful, counts(2, 1, 1, 1)),
+        operator("negate", Family::Harmful, counts(1, 0, 0, 0)),
+        operator("spaces", Family::Harmless, counts(1, 1, 0, 0)),
+    ];
+    report.cases = vec![
+        case("status", counts(2, 1, 1, 1), counts(1, 0, 0, 0)),
+        case(HOSTILE, counts(1, 0, 0, 0), counts(0, 1, 0, 0)),
+    ];
+    report.checks = vec![
+        check("status", "Contains: shipped", [2, 2, 1]),
+        check("status", "Max length", [1, 0, 0]),
+        check(HOSTILE, "Max length", [1, 0, 0]),
+        check("status", HOSTILE, [0, 0, 0]),
+    ];
+    report.survivors = vec![
+        diff("status", "truncate", "It has shipped. Bye.", "It has shipped.", &[]),
+        diff(HOSTILE, "truncate", HOSTILE, "", &[]),
+    ];
+    report.brittle = vec![diff("status", "spaces", "a. b.", "a.  b.", &["Contains: shipped"])];
+    report.left_out = vec![
+        LeftOut::new("other", None, HOSTILE),
+        LeftOut::new("other", Some("support".to_owned()), "no execution passed"),
+    ];
+    report
 }
 
 fn text(report: &MutationReport, verbosity: Verbosity) -> String {
@@ -114,9 +86,10 @@ fn shows_the_scores_and_the_survivors() {
 #[test]
 fn names_the_reason_of_the_gate() {
     let gate = |min, held, score, not_judged| {
-        let harmful = MutantCounts { not_judged, ..sample().harmful };
-        let gate = Some(ScoreGate { min, held });
-        text(&MutationReport { gate, score, harmful, ..sample() }, Verbosity::Normal)
+        let mut report = sample();
+        report.harmful.not_judged = not_judged;
+        (report.gate, report.score) = (Some(ScoreGate::new(min, held)), score);
+        text(&report, Verbosity::Normal)
     };
     for (shown, last) in [
         (gate(0.7, true, Some(0.75), 0), "PASSED: the score reaches the minimum of 70.0%\n"),
@@ -132,7 +105,9 @@ fn names_the_reason_of_the_gate() {
     ] {
         assert!(shown.ends_with(last), "{shown}");
     }
-    let without = text(&MutationReport { gate: None, ..sample() }, Verbosity::Normal);
+    let mut report = sample();
+    report.gate = None;
+    let without = text(&report, Verbosity::Normal);
     assert!(!without.contains("FAILED") && !without.contains("PASSED"));
 }
 
@@ -157,7 +132,9 @@ fn the_page_says_how_strong_the_checks_are() {
             "No mutant was decided, so the strength of the checks is unknown.",
         ),
     ] {
-        let page = mutation::html(&MutationReport { harmful, harmless, ..sample() }).unwrap();
+        let mut report = sample();
+        (report.harmful, report.harmless) = (harmful, harmless);
+        let page = mutation::html(&report).unwrap();
         let section =
             format!("<h2>How strong are the checks</h2>\n<p class=\"soft\">{expected}</p>");
         assert!(page.contains(&section), "{page}");

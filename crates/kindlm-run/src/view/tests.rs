@@ -150,21 +150,9 @@ fn the_page_has_the_mutation_result_beside_the_run() {
         String::from_utf8(body).unwrap()
     };
     let path = |run: &str| Runs::new(served.folder.path().join(".kindlm")).path(run).unwrap();
-    let result = MutationReport {
-        schema_version: 1,
-        run: FIRST.to_owned(),
-        suite: "s".to_owned(),
-        score: Some(0.75),
-        harmful: MutantCounts { killed: 3, survived: 1, ..MutantCounts::default() },
-        harmless: MutantCounts::default(),
-        gate: None,
-        operators: Vec::new(),
-        cases: Vec::new(),
-        checks: Vec::new(),
-        survivors: Vec::new(),
-        brittle: Vec::new(),
-        left_out: Vec::new(),
-    };
+    let mut result = MutationReport::new(FIRST, "s");
+    result.score = Some(0.75);
+    result.harmful = MutantCounts { killed: 3, survived: 1, ..MutantCounts::default() };
     // The result of another run is not shown.
     Runs::save_mutation(&path(SECOND), &result).unwrap();
     Runs::save_mutation(&path(FIRST), &result).unwrap();

@@ -2,7 +2,7 @@
 
 use kindlm_store::{ReportError, Runs, StoreError, write};
 use kindlm_types::Report;
-use kindlm_wire::mutation::{MutantCounts, MutationReport};
+use kindlm_wire::mutation::MutationReport;
 use kindlm_wire::v1::{self, RunHead};
 
 #[test]
@@ -182,21 +182,9 @@ fn heads_are_stored_and_made_again_with_the_report() {
 
 /// Returns a mutation result without mutants.
 fn mutation(run: &str) -> MutationReport {
-    MutationReport {
-        schema_version: kindlm_wire::mutation::VERSION,
-        run: run.to_owned(),
-        suite: "s".to_owned(),
-        score: Some(0.5),
-        harmful: MutantCounts::default(),
-        harmless: MutantCounts::default(),
-        gate: None,
-        operators: Vec::new(),
-        cases: Vec::new(),
-        checks: Vec::new(),
-        survivors: Vec::new(),
-        brittle: Vec::new(),
-        left_out: Vec::new(),
-    }
+    let mut report = MutationReport::new(run, "s");
+    report.score = Some(0.5);
+    report
 }
 
 #[test]
