@@ -12,6 +12,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM plan")]
+#[non_exhaustive]
 pub struct PlanReport {
     /// The version of this format: 1.
     pub schema_version: u32,
@@ -35,9 +36,33 @@ pub struct PlanReport {
     pub notes: Vec<String>,
 }
 
+impl PlanReport {
+    /// Creates a plan without notes. The cost is unknown, without a reason.
+    pub fn new(
+        runs: Vec<String>,
+        suite: impl Into<String>,
+        pilot: PilotSummary,
+        goal: PlanGoal,
+        sizes: Vec<PlannedSize>,
+    ) -> Self {
+        Self {
+            schema_version: VERSION,
+            runs,
+            suite: suite.into(),
+            pilot,
+            goal,
+            cost_per_call_usd: None,
+            cost_unknown: None,
+            sizes,
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// The past runs in numbers. A test case on one model is one case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PilotSummary {
     /// The number of cases with a judged repeat.
     pub cases: u64,
@@ -49,9 +74,17 @@ pub struct PilotSummary {
     pub pass_rate: f64,
 }
 
+impl PilotSummary {
+    /// Creates a summary. `judged` is the number of judged repeats, and `pass_rate` is from 0 to 1.
+    pub fn new(cases: u64, clusters: u64, judged: u64, pass_rate: f64) -> Self {
+        Self { cases, clusters, judged, pass_rate }
+    }
+}
+
 /// The fall to detect, and the accepted rates of wrong results.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PlanGoal {
     /// The fall of the pass rate, from 0 to 1.
     pub effect: f64,
@@ -61,6 +94,14 @@ pub struct PlanGoal {
     pub alpha: f64,
     /// The way in which the cases fall.
     pub shape: PlanShape,
+}
+
+impl PlanGoal {
+    /// Creates a goal. `effect` is the fall of the pass rate, `power` the probability that a comparison shows it, and
+    /// `alpha` the rate of false alarms, all from 0 to 1.
+    pub fn new(effect: f64, power: f64, alpha: f64, shape: PlanShape) -> Self {
+        Self { effect, power, alpha, shape }
+    }
 }
 
 /// The way in which the pass rates of the cases fall.
@@ -77,6 +118,7 @@ pub enum PlanShape {
 /// The size of one run. A comparison needs two runs of this size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct PlannedSize {
     /// The number of repeats of each case.
     pub repeats: u32,
@@ -92,6 +134,21 @@ pub struct PlannedSize {
     pub power: Option<f64>,
     /// The smallest fall that the present cases show with these repeats, from 0 to 1; `null` if they show none.
     pub detectable: Option<f64>,
+}
+
+impl PlannedSize {
+    /// Creates the size for a number of repeats with which more cases are needed than can be planned.
+    pub fn new(repeats: u32) -> Self {
+        Self {
+            repeats,
+            cases: None,
+            clusters: None,
+            calls: None,
+            cost_usd: None,
+            power: None,
+            detectable: None,
+        }
+    }
 }
 
 /// Returns the JSON Schema (draft 2020-12) of [`PlanReport`].

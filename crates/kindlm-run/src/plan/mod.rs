@@ -4,7 +4,7 @@ mod past;
 mod text;
 
 use kindlm_stats::{Goal, MOST_CLUSTERS, Pilot, PlanError, Shape};
-use kindlm_wire::plan::{PilotSummary, PlanGoal, PlanReport, PlanShape, PlannedSize, VERSION};
+use kindlm_wire::plan::{PilotSummary, PlanGoal, PlanReport, PlanShape, PlannedSize};
 
 use crate::suites::SuiteKey;
 use crate::{Failure, SuiteFolder, World};
@@ -67,31 +67,16 @@ pub fn plan(
     if sizes.iter().all(|it| it.cases.is_none()) {
         return Err(impossible(PlanError::TooManyCases, config));
     }
-    let (cost_per_call_usd, cost_unknown) = match costs {
+    let summary = PilotSummary::new(pilot.cases(), pilot.clusters(), past.judged(), past.rate());
+    let goal = PlanGoal::new(config.effect, config.power, config.alpha, config.shape);
+    let notes = notes(&past, &pilot);
+    let mut report = PlanReport::new(past.runs, past.suite, summary, goal, sizes);
+    (report.cost_per_call_usd, report.cost_unknown) = match costs {
         Costs::Known(usd) => (Some(usd), None),
         Costs::Unknown(reason) => (None, Some(reason)),
     };
-    Ok(PlanReport {
-        schema_version: VERSION,
-        pilot: PilotSummary {
-            cases: pilot.cases(),
-            clusters: pilot.clusters(),
-            judged: past.judged(),
-            pass_rate: past.rate(),
-        },
-        goal: PlanGoal {
-            effect: config.effect,
-            power: config.power,
-            alpha: config.alpha,
-            shape: config.shape,
-        },
-        cost_per_call_usd,
-        cost_unknown,
-        sizes,
-        notes: notes(&past, &pilot),
-        runs: past.runs,
-        suite: past.suite,
-    })
+    report.notes = notes;
+    Ok(report)
 }
 
 fn goal(config: &PlanConfig) -> Result<Goal, Failure> {
@@ -115,16 +100,15 @@ fn size(pilot: &Pilot, goal: Goal, repeats: u32, costs: &Costs) -> Result<Planne
         Costs::Known(usd) => calls.map(|it| it as f64 * usd),
         Costs::Unknown(_) => None,
     };
-    Ok(PlannedSize {
-        repeats,
-        cases: size.map(|it| it.cases),
-        clusters: size.map(|it| it.clusters),
-        calls,
-        cost_usd,
-        power: size.map(|it| it.power),
-        // Round up to three digits, because the simulation is not more precise.
-        detectable: pilot.detectable(goal, repeats)?.map(|it| (it * 1000.0).ceil() / 1000.0),
-    })
+    let mut planned = PlannedSize::new(repeats);
+    planned.cases = size.map(|it| it.cases);
+    planned.clusters = size.map(|it| it.clusters);
+    planned.calls = calls;
+    planned.cost_usd = cost_usd;
+    planned.power = size.map(|it| it.power);
+    // Round up to three digits, because the simulation is not more precise.
+    planned.detectable = pilot.detectable(goal, repeats)?.map(|it| (it * 1000.0).ceil() / 1000.0);
+    Ok(planned)
 }
 
 fn impossible(err: PlanError, config: &PlanConfig) -> Failure {

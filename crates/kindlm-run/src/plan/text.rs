@@ -132,31 +132,26 @@ mod tests {
     use super::*;
 
     fn report() -> PlanReport {
-        let goal = PlanGoal { effect: 0.05, power: 0.8, alpha: 0.05, shape: PlanShape::Spread };
-        let size = |repeats, cases: Option<u32>, detectable| PlannedSize {
-            repeats,
-            cases: cases.map(u64::from),
-            clusters: cases.map(u64::from),
-            calls: cases.map(|it| u64::from(it * repeats)),
-            cost_usd: cases.map(|it| 0.002 * f64::from(repeats) * f64::from(it)),
-            power: cases.map(|_| 0.8034),
-            detectable,
+        let goal = PlanGoal::new(0.05, 0.8, 0.05, PlanShape::Spread);
+        let pilot = PilotSummary::new(40, 38, 120, 0.825);
+        let size = |repeats: u32, cases: Option<u32>, detectable| {
+            let mut size = PlannedSize::new(repeats);
+            size.cases = cases.map(u64::from);
+            size.clusters = size.cases;
+            size.calls = cases.map(|it| u64::from(it * repeats));
+            size.cost_usd = cases.map(|it| 0.002 * f64::from(repeats) * f64::from(it));
+            size.power = cases.map(|_| 0.8034);
+            size.detectable = detectable;
+            size
         };
-        PlanReport {
-            schema_version: 1,
-            runs: vec!["r1".to_owned()],
-            suite: "orders".to_owned(),
-            pilot: PilotSummary { cases: 40, clusters: 38, judged: 120, pass_rate: 0.825 },
-            goal,
-            cost_per_call_usd: Some(0.002),
-            cost_unknown: None,
-            sizes: vec![
-                size(1, None, None),
-                size(3, Some(1_250), Some(0.175)),
-                size(10, Some(40), Some(0.05)),
-            ],
-            notes: Vec::new(),
-        }
+        let sizes = vec![
+            size(1, None, None),
+            size(3, Some(1_250), Some(0.175)),
+            size(10, Some(40), Some(0.05)),
+        ];
+        let mut report = PlanReport::new(vec!["r1".to_owned()], "orders", pilot, goal, sizes);
+        report.cost_per_call_usd = Some(0.002);
+        report
     }
 
     #[test]
