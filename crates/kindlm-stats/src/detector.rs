@@ -43,6 +43,7 @@ pub struct Detector {
 
 /// The state of a [`Detector`], to store it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct DetectorState {
     /// The number of results of a complete reference.
     pub size: u64,
@@ -52,6 +53,13 @@ pub struct DetectorState {
     pub total: u64,
     /// The value of `M` (see [`Detector`]) for each assumed pass rate.
     pub values: [f64; FALLS.len()],
+}
+
+impl DetectorState {
+    /// Creates a state. `size` is that of a complete reference; `passed` and `total` count the reference so far.
+    pub fn new(size: u64, passed: u64, total: u64, values: [f64; FALLS.len()]) -> Self {
+        Self { size, passed, total, values }
+    }
 }
 
 impl Detector {

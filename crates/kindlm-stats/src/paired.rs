@@ -33,6 +33,7 @@ pub const POWER: f64 = 0.8;
 
 /// The difference of one case between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Difference<'a> {
     /// The key of the cluster. Cases of a cluster depend on each other, such as questions about one document.
     pub cluster: &'a str,
@@ -42,8 +43,16 @@ pub struct Difference<'a> {
     pub after: Tally,
 }
 
+impl<'a> Difference<'a> {
+    /// Creates the difference of a case. `cluster` is the key of its cluster.
+    pub fn new(cluster: &'a str, before: Tally, after: Tally) -> Self {
+        Self { cluster, before, after }
+    }
+}
+
 /// The settings of a paired comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct PairedTest {
     /// The rate of false alarms, above 0 and below 1.
     pub alpha: f64,
@@ -92,6 +101,11 @@ pub fn mean_difference(
 }
 
 impl PairedTest {
+    /// Creates the settings. `alpha` is the rate of false alarms, above 0 and below 1.
+    pub fn new(alpha: f64, confidence: Confidence, seed: u64) -> Self {
+        Self { alpha, confidence, seed }
+    }
+
     /// Compares the rates of the same cases before and after.
     ///
     /// The p value comes from a sign-flip test: without an effect, the difference of each cluster is as probable as its

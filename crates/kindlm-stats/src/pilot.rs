@@ -14,11 +14,19 @@ const ITERATIONS: u32 = 500;
 
 /// The result of one case in the past run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PilotCase<'a> {
     /// The key of the cluster; see [`Difference::cluster`](crate::Difference::cluster).
     pub cluster: &'a str,
     /// The passes and the total of the judged repeats.
     pub passed: Tally,
+}
+
+impl<'a> PilotCase<'a> {
+    /// Creates the result of a case. `cluster` is the key of its cluster.
+    pub fn new(cluster: &'a str, passed: Tally) -> Self {
+        Self { cluster, passed }
+    }
 }
 
 /// The cases of a past run, with an estimate of their true pass rates.

@@ -160,9 +160,7 @@ impl Past {
 
     /// Returns the cases with a judged repeat.
     pub(super) fn cases(&self) -> Vec<PilotCase<'_>> {
-        self.judged_cases()
-            .map(|(case, passed)| PilotCase { cluster: &case.cluster, passed })
-            .collect()
+        self.judged_cases().map(|(case, passed)| PilotCase::new(&case.cluster, passed)).collect()
     }
 
     /// Returns the number of judged repeats.

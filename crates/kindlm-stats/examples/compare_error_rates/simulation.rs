@@ -87,13 +87,13 @@ pub(crate) fn simulate(row: Row, effect: Effect, rounds: u32, seed: u128) -> Ala
         let differences: Vec<Difference<'_>> = pairs
             .iter()
             .zip(&keys)
-            .map(|(&(before, after), cluster)| Difference {
-                cluster,
-                before: Tally::new(before, row.repeats).expect("the passes are repeats"),
-                after: Tally::new(after, row.repeats).expect("the passes are repeats"),
+            .map(|(&(before, after), cluster)| {
+                let before = Tally::new(before, row.repeats).expect("the passes are repeats");
+                let after = Tally::new(after, row.repeats).expect("the passes are repeats");
+                Difference::new(cluster, before, after)
             })
             .collect();
-        let test = PairedTest { alpha: ALPHA, confidence: Confidence::P95, seed: u64::from(round) };
+        let test = PairedTest::new(ALPHA, Confidence::P95, u64::from(round));
         let paired = test.compare(&differences).expect("the pairs are valid");
         let falls = pairs.iter().filter(|it| it.1 < it.0).count();
         let rises = pairs.iter().filter(|it| it.1 > it.0).count();

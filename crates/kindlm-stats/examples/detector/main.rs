@@ -42,8 +42,7 @@ fn cell(
                 reason = "a share of a small size"
             )]
             let passed = (before * size as f64).round() as u64;
-            let values = [0.0; 4];
-            let state = kindlm_stats::DetectorState { size, passed, total: size, values };
+            let state = kindlm_stats::DetectorState::new(size, passed, size, [0.0; 4]);
             kindlm_stats::Detector::from_state(state)
                 .expect("the counts are of a reference")
                 .limit()

@@ -62,7 +62,7 @@ impl Row {
         for cluster in &names {
             let rates = self.population.cluster(&mut random);
             let passed = rates.into_iter().map(|rate| run(rate, repeats, &mut random));
-            cases.extend(passed.map(|passed| PilotCase { cluster, passed }));
+            cases.extend(passed.map(|passed| PilotCase::new(cluster, passed)));
         }
         let goal = Goal::new(self.effect, self.power, self.alpha, self.shape);
         let pilot = Pilot::new(&cases).expect("there are cases");
@@ -88,11 +88,10 @@ impl Row {
                     };
                     let before = run(before, self.repeats, &mut random);
                     let after = run(after, self.repeats, &mut random);
-                    differences.push(Difference { cluster, before, after });
+                    differences.push(Difference::new(cluster, before, after));
                 }
             }
-            let confidence = Confidence::P95;
-            let test = PairedTest { alpha: self.alpha, confidence, seed: u64::from(round) };
+            let test = PairedTest::new(self.alpha, Confidence::P95, u64::from(round));
             shown += u32::from(test.shows_fall(&differences).expect("there are cases"));
         }
         f64::from(shown) / f64::from(rounds)

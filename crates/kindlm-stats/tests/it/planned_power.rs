@@ -38,7 +38,7 @@ fn small_pilots_give_the_power_on_average() {
 fn pilot(passed: u64, repeats: u64, cases: u64) -> Pilot {
     let names: Vec<String> = (0..cases).map(|it| it.to_string()).collect();
     let passed = Tally::new(passed, repeats).unwrap();
-    let cases: Vec<_> = names.iter().map(|cluster| PilotCase { cluster, passed }).collect();
+    let cases: Vec<_> = names.iter().map(|cluster| PilotCase::new(cluster, passed)).collect();
     Pilot::new(&cases).unwrap()
 }
 

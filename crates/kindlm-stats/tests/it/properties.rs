@@ -193,9 +193,9 @@ proptest! {
         let mut differences: Vec<Difference<'_>> = cases
             .iter()
             .zip(&keys)
-            .map(|(it, cluster)| Difference { cluster, before: Tally::new(it.0, 4).unwrap(), after: Tally::new(it.1, 4).unwrap() })
+            .map(|(it, cluster)| Difference::new(cluster, Tally::new(it.0, 4).unwrap(), Tally::new(it.1, 4).unwrap()))
             .collect();
-        let test = PairedTest { alpha: 0.05, confidence: Confidence::P95, seed };
+        let test = PairedTest::new(0.05, Confidence::P95, seed);
         let paired = test.compare(&differences).unwrap();
         prop_assert!(paired.p_value > 0.0 && paired.p_value <= 1.0);
         prop_assert!(paired.interval.low <= paired.mean && paired.mean <= paired.interval.high);

@@ -49,11 +49,7 @@ impl Baseline {
         names: (&str, &str),
         options: CompareOptions,
     ) -> Comparison {
-        let test = PairedTest {
-            alpha: options.alpha,
-            confidence: Confidence::P95,
-            seed: seed(self, after),
-        };
+        let test = PairedTest::new(options.alpha, Confidence::P95, seed(self, after));
         let differences = conditions::differences(self, after);
         let rules = conditions::rules(&differences);
         let mut cases = Vec::new();
@@ -225,7 +221,7 @@ fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
         for (row, [before, after]) in counts {
             let tally = |it: (u64, u64)| Tally::new(it.0, it.1).ok();
             let (Some(before), Some(after)) = (tally(before), tally(after)) else { continue };
-            let difference = Difference { cluster: pair.cluster(), before, after };
+            let difference = Difference::new(pair.cluster(), before, after);
             by_row.entry(row).or_default().push(difference);
         }
     }

@@ -63,7 +63,7 @@ impl<'a> Pair<'a> {
     }
 
     pub(super) fn difference(&self) -> Difference<'a> {
-        Difference { cluster: self.cluster(), before: self.before, after: self.after }
+        Difference::new(self.cluster(), self.before, self.after)
     }
 
     pub(super) fn case(&self) -> &'a str {

@@ -76,7 +76,7 @@ impl Pairs {
             let held = |model| test.held.iter().find(|(it, _)| *it == model).map(|it| it.1);
             let tally = |held: bool| Tally::new(held.into(), 1).ok();
             let (before, after) = (tally(held(reference)?)?, tally(held(at)?)?);
-            Some(Difference { cluster: test.cluster.as_deref().unwrap_or(name), before, after })
+            Some(Difference::new(test.cluster.as_deref().unwrap_or(name), before, after))
         });
         let common: Vec<Difference<'_>> = common.collect();
         let (mean, interval) = mean_difference(&common, Confidence::P95).ok()?;
