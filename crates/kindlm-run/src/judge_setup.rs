@@ -131,11 +131,12 @@ impl<'s> Panel<'s> {
 
     /// Returns the key of the judge's stored calibrations.
     pub(crate) fn stored(&self) -> Judge {
-        let model =
-            |it: &&Model| JudgeModel { provider: it.provider.clone(), model: it.name.clone() };
+        let model = |it: &&Model| JudgeModel::new(&it.provider, &it.name);
         let mut models: Vec<JudgeModel> = self.models.iter().map(model).collect();
         models.sort();
-        Judge { models, settings: settings(&self.judging) }
+        let mut judge = Judge::new(models);
+        judge.settings = settings(&self.judging);
+        judge
     }
 
     /// Returns the stored calibration of the judge for a check and its instructions; `None` without such a calibration.

@@ -134,6 +134,7 @@ pub struct Entry {
 
 /// A check of a test case, without its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct EntryCheck {
     /// The assertion's id.
     pub assertion: String,
@@ -144,8 +145,20 @@ pub struct EntryCheck {
     pub severity: Option<Severity>,
 }
 
+impl EntryCheck {
+    /// Creates a check. `label` includes its turn and the labels of its sets.
+    pub fn new(
+        assertion: impl Into<String>,
+        label: impl Into<String>,
+        severity: Option<Severity>,
+    ) -> Self {
+        Self { assertion: assertion.into(), label: label.into(), severity }
+    }
+}
+
 /// The counts of the checks with one assertion and label over the judged repeats of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct EntryRate {
     /// The assertion's id; for a prompt assertion the id of its rule.
     pub assertion: String,
@@ -158,8 +171,21 @@ pub struct EntryRate {
     pub judged: u64,
 }
 
+impl EntryRate {
+    /// Creates the counts of checks: the results that passed, and those that passed or failed.
+    pub fn new(
+        assertion: impl Into<String>,
+        label: impl Into<String>,
+        passed: u64,
+        judged: u64,
+    ) -> Self {
+        Self { assertion: assertion.into(), label: label.into(), passed, judged }
+    }
+}
+
 /// The mean score of one check over the repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct EntryScore {
     /// The assertion's id.
     pub assertion: String,
@@ -167,6 +193,13 @@ pub struct EntryScore {
     pub label: String,
     /// The mean score, from 0 to 1.
     pub mean: f64,
+}
+
+impl EntryScore {
+    /// Creates the mean score of a check, from 0 to 1.
+    pub fn new(assertion: impl Into<String>, label: impl Into<String>, mean: f64) -> Self {
+        Self { assertion: assertion.into(), label: label.into(), mean }
+    }
 }
 
 /// The error of an invalid baseline file.

@@ -22,6 +22,7 @@ const LONGEST: usize = 80;
 ///
 /// The settings include how the models' answers are combined into a verdict. If any part differs, it is another judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Judge {
     /// The models, each with one vote.
     pub models: Vec<JudgeModel>,
@@ -30,13 +31,28 @@ pub struct Judge {
     pub settings: Map<String, Value>,
 }
 
+impl Judge {
+    /// Creates a judge of these models, with the default settings.
+    pub fn new(models: Vec<JudgeModel>) -> Self {
+        Self { models, settings: Map::new() }
+    }
+}
+
 /// A model that votes in a judge.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JudgeModel {
     /// The provider's key in the config.
     pub provider: String,
     /// The vendor's name for the model.
     pub model: String,
+}
+
+impl JudgeModel {
+    /// Creates a model from the provider's key and the vendor's name for the model.
+    pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Self { provider: provider.into(), model: model.into() }
+    }
 }
 
 /// The agreement between a judge and people, for one kind of check.
@@ -102,6 +118,7 @@ pub struct Calibration {
 /// The file of labels, and the question for the judge that the file does not contain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CanarySource {
     /// The path of the file, relative to the folder of the suite, with `/`.
     pub file: String,
@@ -119,6 +136,23 @@ pub struct CanarySource {
     /// The lowest score that passes, from 0 to 1, for criteria; `None` if the check sets none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_score: Option<f64>,
+}
+
+impl CanarySource {
+    /// Creates the source of a file in which each row has its question.
+    ///
+    /// `file` is relative to the folder of the suite, with `/`. `label_threshold` is the lowest label that counts as a
+    /// pass, from 0 to 1.
+    pub fn new(file: impl Into<String>, label_threshold: f64) -> Self {
+        Self {
+            file: file.into(),
+            label_threshold,
+            criteria: None,
+            assertions: None,
+            check: None,
+            min_score: None,
+        }
+    }
 }
 
 /// The disagreement of a judge with itself, over outputs that it was asked about twice.
@@ -229,6 +263,7 @@ impl Calibration {
 /// The counts of outputs by the verdicts, for one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CriterionCounts {
     /// The text of the criterion, or the id of the rule.
     pub name: String,
@@ -238,6 +273,23 @@ pub struct CriterionCounts {
     pub calibrated_at: String,
     /// The counts of outputs by the verdicts of people and the judge.
     pub counts: Counts,
+}
+
+impl CriterionCounts {
+    /// Creates the counts of a criterion. `digest` is that of its text, and `calibrated_at` is in RFC 3339.
+    pub fn new(
+        name: impl Into<String>,
+        digest: impl Into<String>,
+        calibrated_at: impl Into<String>,
+        counts: Counts,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            digest: digest.into(),
+            calibrated_at: calibrated_at.into(),
+            counts,
+        }
+    }
 }
 
 /// The counts of outputs by the verdicts of people and the judge.

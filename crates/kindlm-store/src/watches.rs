@@ -12,6 +12,7 @@ use crate::io_error::is_absent;
 /// A watch: a calibrated judge was asked again about outputs of its calibration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Watch {
     /// The time of the watch, in RFC 3339.
     pub watched_at: String,

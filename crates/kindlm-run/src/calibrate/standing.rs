@@ -65,7 +65,7 @@ mod tests {
     use std::sync::Arc;
 
     use kindlm_stats::Confusion;
-    use kindlm_store::{Calibration, Watch};
+    use kindlm_store::Calibration;
 
     use super::*;
     use crate::{OpenOptions, Purpose, World};
@@ -99,10 +99,11 @@ mod tests {
         let known = calibration(&of, "judge");
         of.store.set(&of.judge, known.clone()).unwrap();
         assert_eq!(state("judge"), JudgeState::NotWatched);
-        let watch = |alarm: Option<&str>| Watch {
-            asked: 10,
-            alarm: alarm.map(str::to_owned),
-            ..known.new_watch("")
+        let watch = |alarm: Option<&str>| {
+            let mut watch = known.new_watch("");
+            watch.asked = 10;
+            watch.alarm = alarm.map(str::to_owned);
+            watch
         };
         let add = |alarm: Option<&str>| {
             of.store.add_watch(&of.judge, &known, |_| watch(alarm)).unwrap();

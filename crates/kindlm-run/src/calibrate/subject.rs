@@ -283,14 +283,13 @@ fn source_of(folder: &Path, file: &LabelFile, question: &Question) -> Option<Can
     let (folder, path) = (folder.canonicalize().ok()?, file.path.canonicalize().ok()?);
     let parts = path.strip_prefix(folder).ok()?.iter().map(|it| it.to_str());
     let Question { criteria, assertions, check, min_score } = question.clone();
-    Some(CanarySource {
-        file: parts.collect::<Option<Vec<_>>>()?.join("/"),
-        label_threshold: file.threshold,
-        criteria,
-        assertions,
-        check,
-        min_score,
-    })
+    let path = parts.collect::<Option<Vec<_>>>()?.join("/");
+    let mut source = CanarySource::new(path, file.threshold);
+    source.criteria = criteria;
+    source.assertions = assertions;
+    source.check = check;
+    source.min_score = min_score;
+    Some(source)
 }
 
 /// The judge's answers to all questions of a calibration.

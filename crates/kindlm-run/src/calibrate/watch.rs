@@ -222,13 +222,12 @@ pub(super) fn store_watch(
     let usage = answers.usage.total();
     let make = |earlier: &[Watch]| {
         count += earlier.len();
-        Watch {
-            run: run.map(str::to_owned),
-            cost_usd: answers.cost_usd,
-            known_cost_usd: answers.known_cost_usd,
-            tokens: usage.input_tokens.saturating_add(usage.output_tokens),
-            ..verdicts.watch(now, calibration, earlier, drift, noise)
-        }
+        let mut watch = verdicts.watch(now, calibration, earlier, drift, noise);
+        watch.run = run.map(str::to_owned);
+        watch.cost_usd = answers.cost_usd;
+        watch.known_cost_usd = answers.known_cost_usd;
+        watch.tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+        watch
     };
     let judge = panel.stored();
     let watch = if is_stored {
@@ -386,16 +385,14 @@ impl NewVerdicts {
                 percent(noise)
             )
         });
-        Watch {
-            different: own.0,
-            asked: own.1,
-            errored: self.errored,
-            evidence: drift.evidence(),
-            answered: self.answered.iter().cloned().collect(),
-            fingerprints: self.fingerprints.iter().cloned().collect(),
-            alarm: self.other_model.clone().or(drifted),
-            ..calibration.new_watch(watched_at)
-        }
+        let mut watch = calibration.new_watch(watched_at);
+        (watch.different, watch.asked) = own;
+        watch.errored = self.errored;
+        watch.evidence = drift.evidence();
+        watch.answered = self.answered.iter().cloned().collect();
+        watch.fingerprints = self.fingerprints.iter().cloned().collect();
+        watch.alarm = self.other_model.clone().or(drifted);
+        watch
     }
 }
 

@@ -40,8 +40,7 @@ fn a_stored_baseline_is_loaded_unchanged() {
     let mut first = entry("a::b", "m", 0.5);
     first.outcome = Some(Outcome::Failed);
     first.failure_codes = vec![FailureCode::new("CONTAINS_FAILED")];
-    first.scores =
-        vec![EntryScore { assertion: "judge".into(), label: "polite".into(), mean: 0.1 + 0.2 }];
+    first.scores = vec![EntryScore::new("judge", "polite", 0.1 + 0.2)];
     let kept = baseline([first, entry("a", "b::m", 1.0)]);
     let path = store.set("release-1", &kept).unwrap();
 
@@ -116,11 +115,7 @@ fn repeated(case: &str, passed: u64, judged: u64) -> Entry {
 }
 
 fn checked(ids: &[&str], digest: &str) -> Entry {
-    let check = |id: &&str| EntryCheck {
-        assertion: (*id).to_owned(),
-        label: "l".to_owned(),
-        severity: Some(Severity::Gate),
-    };
+    let check = |id: &&str| EntryCheck::new(*id, "l", Some(Severity::Gate));
     Entry {
         checks: ids.iter().map(check).collect(),
         task_digest: Some(digest.to_owned()),
@@ -271,7 +266,7 @@ fn the_verdict_follows_the_evidence() {
 }
 
 fn rate(assertion: &str, label: &str, passed: u64) -> EntryRate {
-    EntryRate { assertion: assertion.to_owned(), label: label.to_owned(), passed, judged: 4 }
+    EntryRate::new(assertion, label, passed, 4)
 }
 
 #[test]

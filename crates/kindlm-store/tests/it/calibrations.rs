@@ -4,14 +4,14 @@ use kindlm_stats::Confusion;
 use kindlm_store::{
     Calibration, Calibrations, CriterionCounts, Judge, JudgeModel, StoreError, Watch,
 };
-use serde_json::{Map, json};
+use serde_json::json;
 
 fn model(provider: &str, model: &str) -> JudgeModel {
-    JudgeModel { provider: provider.to_owned(), model: model.to_owned() }
+    JudgeModel::new(provider, model)
 }
 
 fn one(provider: &str, name: &str) -> Judge {
-    Judge { models: vec![model(provider, name)], settings: Map::new() }
+    Judge::new(vec![model(provider, name)])
 }
 
 fn calibration(check: &str, both_pass: u64) -> Calibration {
@@ -52,15 +52,18 @@ fn each_kind_of_check_has_its_own_calibration() {
 fn a_judge_asked_three_times_is_another_judge() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
-    let settings = |it: serde_json::Value| it.as_object().cloned().unwrap();
-    let once = one("openai", "gpt-4o");
+    let with = |settings: serde_json::Value| {
+        let mut judge = one("openai", "gpt-4o");
+        judge.settings = settings.as_object().cloned().unwrap();
+        judge
+    };
     let judges = [
-        once.clone(),
-        Judge { settings: settings(json!({"samples": 3, "agg": "median"})), ..once.clone() },
-        Judge { settings: settings(json!({"samples": 3, "agg": "mean"})), ..once.clone() },
-        Judge { settings: settings(json!({"temperature": 1})), ..once },
-        Judge { models: vec![model("a", "b"), model("c", "d")], settings: Map::new() },
-        Judge { models: vec![model("a", "b"), model("c", "e")], settings: Map::new() },
+        one("openai", "gpt-4o"),
+        with(json!({"samples": 3, "agg": "median"})),
+        with(json!({"samples": 3, "agg": "mean"})),
+        with(json!({"temperature": 1})),
+        Judge::new(vec![model("a", "b"), model("c", "d")]),
+        Judge::new(vec![model("a", "b"), model("c", "e")]),
     ];
     for (number, judge) in (1..).zip(&judges) {
         calibrations.set(judge, calibration("judge", number)).unwrap();
@@ -132,18 +135,13 @@ fn a_damaged_file_is_an_error_and_is_not_written_over() {
 }
 
 fn watch(of: &Calibration, alarm: Option<&str>) -> Watch {
-    Watch {
-        different: 9,
-        asked: 50,
-        evidence: 346.28,
-        fingerprints: vec!["fp_2".to_owned()],
-        run: Some("20261201-000000-000-0a1b".to_owned()),
-        cost_usd: Some(0.002),
-        known_cost_usd: 0.002,
-        tokens: 812,
-        alarm: alarm.map(str::to_owned),
-        ..of.new_watch("2026-12-01T00:00:00.000Z")
-    }
+    let mut watch = of.new_watch("2026-12-01T00:00:00.000Z");
+    (watch.different, watch.asked, watch.evidence) = (9, 50, 346.28);
+    watch.fingerprints = vec!["fp_2".to_owned()];
+    watch.run = Some("20261201-000000-000-0a1b".to_owned());
+    (watch.cost_usd, watch.known_cost_usd, watch.tokens) = (Some(0.002), 0.002, 812);
+    watch.alarm = alarm.map(str::to_owned);
+    watch
 }
 
 #[test]
@@ -151,11 +149,9 @@ fn an_alarm_lasts_until_the_judge_is_calibrated_again() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
     let judge = one("openai", "gpt-4o");
-    let criterion = |name: &str| CriterionCounts {
-        name: name.to_owned(),
-        digest: name.to_owned(),
-        calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
-        counts: calibration("judge", 1).counts,
+    let criterion = |name: &str| {
+        let counts = calibration("judge", 1).counts;
+        CriterionCounts::new(name, name, "2026-11-22T00:00:00.000Z", counts)
     };
     let with = |name: &str, at: &str| Calibration {
         criteria: vec![criterion(name)],
@@ -221,9 +217,10 @@ fn watches_of_several_threads_are_counted_one_after_the_other() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let make = |earlier: &[Watch]| Watch {
-                    asked: earlier.len() as u64,
-                    ..watch(&known, None)
+                let make = |earlier: &[Watch]| {
+                    let mut watch = watch(&known, None);
+                    watch.asked = earlier.len() as u64;
+                    watch
                 };
                 calibrations.add_watch(&judge, &known, make).unwrap();
             });

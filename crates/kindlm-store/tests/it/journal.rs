@@ -308,7 +308,7 @@ fn one_process_appends_and_any_reads() {
         );
     }
     assert_eq!(results(folder.path()).unwrap().len(), 1);
-    let own = Holder { pid: Some(std::process::id()) };
+    let own = Holder::new(Some(std::process::id()));
     assert_eq!(journal.holder().unwrap(), Some(own), "and once more: {:?}", journal.holder());
     drop(writer);
     assert_eq!(journal.holder().unwrap(), None);
