@@ -44,6 +44,7 @@ const EXPIRATIONS: [&str; 8] = [
 
 /// A command that prints the credential of a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CredentialCommand {
     /// The command line.
     pub line: String,
@@ -51,6 +52,13 @@ pub struct CredentialCommand {
     pub setting: &'static str,
     /// The form of the output.
     pub form: CredentialForm,
+}
+
+impl CredentialCommand {
+    /// Creates a command. `line` is the command line, and `setting` the key of the provider's settings that holds it.
+    pub fn new(line: impl Into<String>, setting: &'static str, form: CredentialForm) -> Self {
+        Self { line: line.into(), setting, form }
+    }
 }
 
 /// The form of a printed credential.

@@ -55,6 +55,7 @@ impl fmt::Debug for HeaderValue {
 /// A key in the variable `key` is sent as a bearer token. Without it, the request is signed with the credentials in
 /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AwsAuth {
     /// The service in the signature, such as `bedrock`.
     pub service: String,
@@ -62,6 +63,15 @@ pub struct AwsAuth {
     pub region: String,
     /// The environment variable of a key that replaces the signature. `None` if the service has no such keys.
     pub key: Option<String>,
+}
+
+impl AwsAuth {
+    /// Creates an authorization for a service in a region.
+    ///
+    /// `key` is the environment variable of a key that replaces the signature.
+    pub fn new(service: impl Into<String>, region: impl Into<String>, key: Option<String>) -> Self {
+        Self { service: service.into(), region: region.into(), key }
+    }
 }
 
 /// An HTTP request of a codec, with placeholders instead of secrets.
@@ -101,11 +111,19 @@ impl HttpRequest {
 
 /// A unique placeholder in a request for the value of an environment variable. Only the transport knows the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EnvMark {
     /// The text of the placeholder in the request.
     pub mark: String,
     /// The name of the environment variable, or [`SIGNATURE`] or [`SIGNATURE_TIMESTAMP`].
     pub variable: String,
+}
+
+impl EnvMark {
+    /// Creates a placeholder with this text for the value of an environment variable.
+    pub fn new(mark: impl Into<String>, variable: impl Into<String>) -> Self {
+        Self { mark: mark.into(), variable: variable.into() }
+    }
 }
 
 /// The variable of an [`EnvMark`] that stands for the signature of the request. No environment variable has this name.

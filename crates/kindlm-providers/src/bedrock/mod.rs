@@ -106,7 +106,7 @@ impl Bedrock {
         let key = config.api_key_env.or(usual);
         Ok(Self {
             address,
-            auth: AwsAuth { service: "bedrock".to_owned(), region, key },
+            auth: AwsAuth::new("bedrock", region, key),
             body: config.body,
             form: config.structured_output.map_or(FormChoice::Automatic, FormChoice::Fixed),
         })

@@ -29,7 +29,7 @@ pub(super) fn command_of(config: &Value) -> Option<CredentialCommand> {
         ("aws.credentialsCommand", &config["aws"]["credentialsCommand"], CredentialForm::Aws),
     ];
     places.into_iter().find_map(|(setting, written, form)| {
-        Some(CredentialCommand { line: written.as_str()?.to_owned(), setting, form })
+        Some(CredentialCommand::new(written.as_str()?, setting, form))
     })
 }
 

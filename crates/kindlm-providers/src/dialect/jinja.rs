@@ -167,7 +167,7 @@ static NONCE: LazyLock<u128> = LazyLock::new(|| {
 /// Returns a unique text that stands for an environment variable in the request.
 fn mark(variable: &str) -> EnvMark {
     let mark = format!("{{{{env.{variable}:{:032x}}}}}", *NONCE);
-    EnvMark { mark, variable: variable.to_owned() }
+    EnvMark::new(mark, variable)
 }
 
 /// Appends a query to an address. Marks of environment variables stay unencoded.

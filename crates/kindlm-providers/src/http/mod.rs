@@ -308,11 +308,7 @@ impl Http {
             (config.url.clone(), config.api_key_env.clone(), text_path.to_owned());
         let aws = config.aws.clone();
         Ok(Self {
-            aws: aws.map(|AwsConfig { service, region, .. }| AwsAuth {
-                service,
-                region,
-                key: None,
-            }),
+            aws: aws.map(|AwsConfig { service, region, .. }| AwsAuth::new(service, region, None)),
             signs: config.signature.is_some(),
             session: session.map(Box::new),
             accepted,

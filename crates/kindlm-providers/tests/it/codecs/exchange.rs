@@ -103,7 +103,7 @@ pub(super) fn written(request: &HttpRequest) -> Value {
     let method = format!("{:?}", request.method).to_uppercase();
     let mut written =
         json!({"method": method, "url": request.url, "headers": headers, "body": request.json()});
-    if let Some(AwsAuth { service, region, key }) = &request.aws {
+    if let Some(AwsAuth { service, region, key, .. }) = &request.aws {
         written["aws"] = json!({"service": service, "region": region, "key": key});
     }
     written
