@@ -6,13 +6,7 @@
 //! ```
 //! use kindlm_mcp::{McpClient, Tool};
 //!
-//! let tool = Tool {
-//!     server_url: "http://localhost:8000/mcp".to_owned(),
-//!     name: "search".to_owned(),
-//!     headers: Vec::new(),
-//!     structured: false,
-//! };
-//! let client = McpClient::new(tool);
+//! let client = McpClient::new(Tool::new("http://localhost:8000/mcp", "search"));
 //! assert!(format!("{client:?}").contains("search"));
 //! ```
 
@@ -45,6 +39,7 @@ type Session = RunningService<RoleClient, ClientConfig>;
 
 /// A tool of an MCP server.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Tool {
     /// The address of the server's MCP endpoint.
     pub server_url: String,
@@ -56,6 +51,18 @@ pub struct Tool {
     /// True to use the structured content of the result instead of its text. Without structured content, the text is
     /// used.
     pub structured: bool,
+}
+
+impl Tool {
+    /// Creates a tool without headers, whose result is a text.
+    pub fn new(server_url: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            server_url: server_url.into(),
+            name: name.into(),
+            headers: Vec::new(),
+            structured: false,
+        }
+    }
 }
 
 /// The client of an MCP server, which calls one tool of that server.

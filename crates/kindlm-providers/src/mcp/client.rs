@@ -17,13 +17,10 @@ pub(crate) struct McpClient {
 
 impl McpClient {
     pub(crate) fn new(config: Config) -> Self {
-        let client = kindlm_mcp::McpClient::new(Tool {
-            server_url: config.server_url.clone(),
-            name: config.tool_name.clone(),
-            headers: config.headers(),
-            structured: config.structured,
-        });
-        Self { config, client }
+        let mut tool = Tool::new(&config.server_url, &config.tool_name);
+        tool.headers = config.headers();
+        tool.structured = config.structured;
+        Self { config, client: kindlm_mcp::McpClient::new(tool) }
     }
 
     /// Makes one attempt to call the tool with the prompt.
