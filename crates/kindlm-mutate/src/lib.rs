@@ -13,7 +13,7 @@
 //!
 //! let output = "Your order 12345 has been shipped. You can follow it at any time.".to_owned();
 //! let execution = Execution { output, ..Execution::default() };
-//! let original = Original { execution: &execution, others: &[], seed: "case digest" };
+//! let original = Original::new(&execution, &[], "case digest");
 //! let mutant = find("negate").and_then(|it| it.mutant(&original)).expect("a sentence to negate");
 //! assert!(mutant.output.contains("has not been shipped"));
 //! ```

@@ -8,6 +8,7 @@ use crate::evidence::unusable;
 
 /// A recorded execution that passed, and the data from which its mutants are made.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Original<'a> {
     /// The execution. Its `tools` are those that the test case offers.
     pub execution: &'a Execution,
@@ -19,6 +20,11 @@ pub struct Original<'a> {
 }
 
 impl<'a> Original<'a> {
+    /// Creates an original from its execution, the executions of all cases, and the seed of all choices.
+    pub fn new(execution: &'a Execution, others: &'a [Execution], seed: &'a str) -> Self {
+        Self { execution, others, seed }
+    }
+
     /// Returns the executions of other cases, starting at a chosen execution.
     pub(crate) fn other_cases(&self, choice: &mut Choice) -> impl Iterator<Item = &'a Execution> {
         let (others, own) = (self.others, self.execution);

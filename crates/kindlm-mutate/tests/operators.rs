@@ -97,7 +97,7 @@ fn originals() -> Vec<Execution> {
 
 /// Returns the mutants of an execution, each with its operator.
 fn mutants(execution: &Execution, others: &[Execution]) -> Vec<(&'static Operator, Execution)> {
-    let original = Original { execution, others, seed: "digest" };
+    let original = Original::new(execution, others, "digest");
     operators().filter_map(|it| Some((it, it.mutant(&original)?))).collect()
 }
 
@@ -288,7 +288,7 @@ fn an_added_call_is_the_last_if_no_message_follows_the_calls() {
     let turn = Turn { tool_calls: 0..1, events: 0..3, ..Turn::default() };
     let execution =
         Execution { tool_calls, recorded_events, turns: vec![turn], ..Execution::default() };
-    let original = Original { execution: &execution, others: &[], seed: "digest" };
+    let original = Original::new(&execution, &[], "digest");
     for id in ["add-call", "repeat-call"] {
         let mutant = find(id).unwrap().mutant(&original).unwrap();
         assert_eq!(Event::tool_calls(&mutant.recorded_events), mutant.tool_calls, "{id}");
@@ -306,7 +306,7 @@ fn equal_calls_are_not_swapped() {
         (vec![look("a"), look("b"), refund], Some("look refund look")),
     ] {
         let execution = Execution { tool_calls, ..Execution::default() };
-        let original = Original { execution: &execution, others: &[], seed: "digest" };
+        let original = Original::new(&execution, &[], "digest");
         let mutant = find("swap-calls").unwrap().mutant(&original);
         let names = mutant
             .map(|it| it.tool_calls.iter().map(|it| it.name.clone()).collect::<Vec<_>>().join(" "));
@@ -344,7 +344,7 @@ proptest! {
     #[test]
     fn mutants_differ_and_repeat(execution in execution(), seed in "[a-f0-9]{0,8}") {
         let others = originals();
-        let original = Original { execution: &execution, others: &others, seed: &seed };
+        let original = Original::new(&execution, &others, &seed);
         for operator in operators() {
             let mutant = operator.mutant(&original);
             prop_assert_eq!(&mutant, &operator.mutant(&original), "{}", operator.id);

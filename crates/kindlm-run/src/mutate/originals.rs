@@ -170,7 +170,7 @@ impl Originals {
         let mut unusable_parts = Vec::new();
         for (execution, mutated) in self.executions.iter().zip(&mut self.mutated) {
             let (others, seed) = (&*self.executions, &*mutated.seed);
-            let original = Original { execution, others, seed };
+            let original = Original::new(execution, others, seed);
             let usable =
                 operators.iter().copied().filter(|it| !is_ignored(suite, it, &execution.case));
             mutated.operators = usable.filter(|it| it.mutant(&original).is_some()).collect();
@@ -240,7 +240,7 @@ impl Originals {
             return Some(execution.clone());
         };
         let (others, seed) = (&*self.executions, &*mutated.seed);
-        mutated.operators.get(operator)?.mutant(&Original { execution, others, seed })
+        mutated.operators.get(operator)?.mutant(&Original::new(execution, others, seed))
     }
 }
 
