@@ -330,11 +330,10 @@ impl Template {
 
     /// Parses JSON whose texts are Jinja templates. The error describes the first problem.
     pub(crate) fn json(text: &str) -> Result<Self, Fault> {
-        let json: Value = serde_json::from_str(text).map_err(|err| Fault {
-            message: format!("it is not JSON: {err}"),
-            help: Some("`template: jinja` is for texts that are not JSON".to_owned()),
-            range: None,
-            line: None,
+        let json: Value = serde_json::from_str(text).map_err(|err| {
+            let mut fault = Fault::new(format!("it is not JSON: {err}"));
+            fault.help = Some("`template: jinja` is for texts that are not JSON".to_owned());
+            fault
         })?;
         let mut jinja = Jinja { plain_env: Vec::new(), json: None, dialect: Dialect::Promptfoo };
         jinja.add_all(&json, text)?;

@@ -9,6 +9,7 @@ use crate::engine::FUEL;
 
 /// An error in a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fault {
     /// The description of the error.
     pub message: String,
@@ -39,6 +40,11 @@ impl std::error::Error for Fault {}
 const UNKNOWN_STATEMENT: &str = "unknown statement ";
 
 impl Fault {
+    /// Creates an error without help and without a place.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), help: None, range: None, line: None }
+    }
+
     /// Converts an error of the engine.
     pub(crate) fn of_error(template: &str, err: &Error) -> Self {
         let words = err.detail().map_or_else(|| err.kind().to_string(), str::to_owned);
