@@ -83,7 +83,7 @@ impl Translator<'_> {
                     let model =
                         if is_similar { self.embedding_grader(value) } else { self.grader(value) };
                     if let Some(model) = model {
-                        let key = Key { name: "model".into(), span: key.span };
+                        let key = Key::new("model", key.span);
                         translated.push((key, model));
                     }
                 }

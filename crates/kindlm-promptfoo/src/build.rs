@@ -24,7 +24,7 @@ pub(super) fn list(span: Span, items: impl IntoIterator<Item = Node>) -> Node {
 }
 
 pub(super) fn key(span: Span, name: &str) -> Key {
-    Key { name: name.into(), span }
+    Key::new(name, span)
 }
 
 pub(super) fn map<'n>(span: Span, items: impl IntoIterator<Item = (&'n str, Node)>) -> Node {

@@ -271,7 +271,7 @@ impl Translator<'_> {
                 let help = "write it as the first message of the prompt, with `role: system`";
                 self.unsupported(key.span, "`config.systemInstruction` of Claude", Some(help));
             } else if is_version || read.contains(&&*key.name) || ALL.contains(&&*key.name) {
-                let key = Key { name: name.into(), span: key.span };
+                let key = Key::new(name, key.span);
                 kept.push((key, value.clone()));
             } else {
                 ignored.push((key.span, format!("`config.{}`", key.name)));

@@ -124,7 +124,7 @@ impl Settings {
         for (key, value) in part.entries() {
             if MAXIMUMS.contains(&&*key.name) {
                 let name = format!("{name}.{}", key.name);
-                let key = Key { name: name.as_str().into(), span: key.span };
+                let key = Key::new(name, key.span);
                 self.maximums.insert(0, (key, value.clone()));
             } else if &*key.name != "stream" || value.to_json() != serde_json::Value::Bool(false) {
                 rest.push((key.clone(), value.clone()));

@@ -9,8 +9,9 @@
 //! use kindlm_types::MemberPart;
 //!
 //! let source = decode("a.yaml", b"tests:\n  - name: 5\n").unwrap();
-//! let tree = read_yaml(&source, 0..source.text().len());
-//! let piece = Piece { source: &source, root: &tree.root.unwrap(), prefix: "" };
+//! let tree = read(&source, 0..source.text().len());
+//! let root = tree.root.unwrap();
+//! let piece = Piece::new(&source, &root, "");
 //! let problem = piece.error(Code::INVALID_VALUE, "/tests/0/name", MemberPart::Value, "expected a text");
 //! assert_eq!(problem.path, "tests[0].name");
 //! assert!(render(&problem, false).contains("a.yaml:2:11"));

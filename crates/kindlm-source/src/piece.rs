@@ -10,6 +10,7 @@ use crate::tree::{Node, locate};
 
 /// A part of a document. Pointers are relative to this part.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Piece<'a> {
     /// The file that contains the part.
     pub source: &'a Arc<Source>,
@@ -21,7 +22,12 @@ pub struct Piece<'a> {
     pub prefix: &'a str,
 }
 
-impl Piece<'_> {
+impl<'a> Piece<'a> {
+    /// Makes a part of a document. `prefix` is the JSON pointer of the part in the document.
+    pub fn new(source: &'a Arc<Source>, root: &'a Node, prefix: &'a str) -> Self {
+        Self { source, root, prefix }
+    }
+
     /// Makes an error at the value or key of a pointer.
     pub fn error(
         &self,

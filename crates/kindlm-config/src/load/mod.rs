@@ -168,7 +168,7 @@ fn read_all(
     let (parsed, mut sink) = parse(name, bytes, sources)?;
     let Parsed { source, root, is_translated } = parsed;
     if let (Some(_), Some(root)) = (sources.inline, &root) {
-        restrict(Piece { source: &source, root, prefix: "" }, &mut sink);
+        restrict(Piece::new(&source, root, ""), &mut sink);
         if !sink.errors.is_empty() {
             return Ok((loaded(&source, sink, None), None));
         }
@@ -199,7 +199,7 @@ fn load_tree(
     let Some(root) = root else { return (loaded(source, sink, None), Vec::new()) };
     let default_test = default_test::find_in(root);
     let is_faulty = default_test
-        .is_some_and(|it| default_test::report(Piece { source, root, prefix: "" }, it, &mut sink));
+        .is_some_and(|it| default_test::report(Piece::new(source, root, ""), it, &mut sink));
     let default_json = default_test.map(Node::to_json);
     let whole = default_test.map(|it| default_test::with_default(root, it));
     let root = whole.as_ref().unwrap_or(root);
@@ -217,7 +217,7 @@ fn load_tree(
         inline: sources.inline,
         default_test: default_json.as_ref(),
     };
-    let piece = Piece { source, root, prefix: "" };
+    let piece = Piece::new(source, root, "");
     let checked = check(piece, &around, &mut sink);
     // With an invalid default test, each test would have false errors.
     let Some(checked) = checked.filter(|it| !is_faulty && !it.is_faulty("/defaults/test")) else {

@@ -60,11 +60,19 @@ pub enum Kind {
 
 /// The key of a mapping.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Key {
     /// The text of the key.
     pub name: Rc<str>,
     /// The place of the key in the file.
     pub span: Span,
+}
+
+impl Key {
+    /// Makes a key from its text and its place.
+    pub fn new(name: impl Into<Rc<str>>, span: Span) -> Self {
+        Self { name: name.into(), span }
+    }
 }
 
 impl Node {

@@ -300,11 +300,11 @@ impl Builder<'_> {
             }
             _ => node,
         };
-        self.test(Piece { source, root: node, prefix }, "", node, prompts);
+        self.test(Piece::new(source, node, prefix), "", node, prompts);
     }
 }
 
 /// Makes an entry that is not in the file. `span` is its place for error messages.
 pub(super) fn entry(key: &str, span: Span, kind: Kind) -> (Key, Node) {
-    (Key { name: key.into(), span }, Node { span, used_at: None, kind })
+    (Key::new(key, span), Node { span, used_at: None, kind })
 }

@@ -55,7 +55,7 @@ impl Builder<'_> {
             return None;
         }
         let (source, root) = self.base.tree_of(piece, at, path)?;
-        self.understood(Piece { source: &source, root: &root, prefix: "" }, "", &root)
+        self.understood(Piece::new(&source, &root, ""), "", &root)
     }
 
     fn understood(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<ReadTranscript> {

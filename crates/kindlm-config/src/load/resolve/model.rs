@@ -90,7 +90,7 @@ impl Resolved<'_> {
         }
         let entry = |key: &str, text: &str| {
             let value = Node { span, used_at: None, kind: Kind::Text(text.into()) };
-            (Key { name: key.into(), span }, value)
+            (Key::new(key, span), value)
         };
         let mut entries: Vec<(Key, Node)> = item.entries().to_vec();
         if item.get("id").is_none() {

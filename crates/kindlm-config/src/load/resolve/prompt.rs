@@ -221,7 +221,7 @@ impl Resolved<'_> {
                 Some(path) => self.prompt_of_file(piece, at, path)?,
                 None => ("user", node.clone()),
             };
-            let entries = vec![(Key { name: key.into(), span: node.span }, content)];
+            let entries = vec![(Key::new(key, node.span), content)];
             return Some(Node { kind: Kind::Mapping(entries.into()), ..node.clone() });
         }
         let mut entries: Vec<(Key, Node)> = Vec::new();

@@ -98,7 +98,7 @@ impl Resolved<'_> {
             return None;
         };
         let (source, root) = self.tree_of(piece, at, path)?;
-        let inside = Piece { source: &source, root: &root, prefix: "" };
+        let inside = Piece::new(&source, &root, "");
         self.set(inside, "", name, &root, Some(path))
     }
 
