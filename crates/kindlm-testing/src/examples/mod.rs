@@ -37,6 +37,7 @@ pub struct Example {
 
 /// The blocks of an example, with the expected results.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Case {
     /// The blocks since the previous `results` block.
     pub inputs: Vec<Example>,
