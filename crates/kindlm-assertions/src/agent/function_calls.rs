@@ -130,7 +130,7 @@ fn misfit_evidence(execution: &Execution, calls: &[Call]) -> ResultEvidence {
         (Err(text), _) => vec![mismatch("", "valid JSON", Some(&json!(text)))],
         (Ok(_), None) => Vec::new(),
     };
-    // A call in a text has no id, so it gets the id of the recorded call with the same name and arguments.
+    // `Call` has no id, so the id comes from the recorded call with the same name and arguments.
     let recorded = recorded_calls(execution)
         .iter()
         .position(|it| it.name == *name && it.arguments == misfit.arguments);

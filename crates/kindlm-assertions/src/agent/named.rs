@@ -64,10 +64,9 @@ impl Pattern {
         Self { pattern: pattern.to_owned() }
     }
 
-    /// Builds a pattern from the conditions. `at` is their place. `pattern` takes precedence over `name`.
+    /// Builds a pattern from the conditions at the JSON pointer `at`. `pattern` takes precedence over `name`.
     ///
-    /// Fails without a name and a pattern, and for other types than `tool`, because these checks compare only tool
-    /// calls.
+    /// Fails if `name` and `pattern` are both missing, or if `type` is not `tool`. The checks compare only tool calls.
     pub(crate) fn new(matcher: &Matcher, at: &str) -> Result<Self, Vec<Problem>> {
         let types = matcher.types.as_ref().map_or(&[StepType::Tool][..], Types::as_slice);
         if types.is_empty() || types.iter().any(|it| *it != StepType::Tool) {
@@ -98,7 +97,7 @@ impl Pattern {
     }
 }
 
-/// Returns the problem of a step without a name and a pattern.
+/// Returns the problem of conditions with neither `name` nor `pattern`.
 pub(crate) fn nameless(at: &str) -> Problem {
     Problem::new(at, "`name` or `pattern` is required")
         .with_help("`name` is an exact name; `pattern` can contain `*` and `?`")

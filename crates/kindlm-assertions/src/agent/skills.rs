@@ -58,16 +58,19 @@ pub(crate) fn loads(events: &[Event]) -> Vec<Load<'_>> {
     loads
 }
 
-/// Returns the call that loaded a skill, by its call id and the name of the skill. Several calls may share an id.
+/// Returns the call that loaded a skill, by call id and skill; `None` if no call has this id.
 ///
-/// Of the first `called` calls, the latest call with this id that names the skill is returned, else the latest call with
-/// this id. Otherwise, the first later call with this id is returned. Returns `None` if no call has this id.
+/// Several calls may share an id. The first of these calls that exists is returned:
+///
+/// 1. among the first `called` calls, the latest call with this id and this skill
+/// 2. among the first `called` calls, the latest call with this id
+/// 3. the first later call with this id
 fn call_before<'a, 'e>(
     actions: &'a mut [(Action<'e>, bool)],
     called: usize,
     (id, skill): (&str, &str),
 ) -> Option<&'a mut (Action<'e>, bool)> {
-    // An action without a name has only a result, so no event of its call was counted.
+    // An action without a name has a result, but no call event. `called` does not count such an action.
     let mut seen = 0;
     let (mut found, mut named) = (None, None);
     for (at, (action, _)) in actions.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! The options of an entry that an assertion applies itself.
+//! The options `not-` and `threshold`, for assertions that apply these options themselves.
 
-/// The options of an entry that an assertion applies itself.
+/// The options `not-` and `threshold`, for assertions that apply these options themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EntryOptions {
     /// True if the entry was written with `not-`.

@@ -65,7 +65,7 @@ pub(crate) fn are_arguments_missing(execution: &Execution, call: &ToolCall) -> b
 
 /// Returns the errored result of a check whose output was not recorded.
 ///
-/// `takes_on` is true if the check could judge another value by `on`.
+/// `takes_on` is true if `on` could select another value for the check.
 pub(crate) fn missing_output(
     id: &str,
     label: Option<&str>,

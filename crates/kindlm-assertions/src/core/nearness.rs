@@ -1,4 +1,4 @@
-//! The similarity of two texts by their embeddings, and the shared parts of its checks.
+//! The shared parts of the checks that compare texts by their embeddings.
 
 use std::sync::Arc;
 

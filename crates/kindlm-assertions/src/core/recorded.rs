@@ -17,8 +17,8 @@ pub(crate) fn missing(assertion: &str, label: &str, message: &str) -> Vec<Assert
 
 /// Returns all texts that the agent wrote for the user. An answer that equals an earlier text is left out.
 ///
-/// Each text has the label of its turn, if it has a turn. The texts are the texts beside tool calls, the answers, and
-/// the structured output.
+/// Each text has the label of its turn, if it has a turn. The sources are the messages beside tool calls, the answers,
+/// and the structured output.
 pub(crate) fn written_texts(execution: &Execution) -> Vec<(Option<&str>, Cow<'_, str>)> {
     let turns = &execution.turns;
     let mut texts: Vec<(Option<&str>, Cow<'_, str>)> = Vec::new();
@@ -93,8 +93,8 @@ pub(crate) fn whole_trace<'a>(
 
 /// Describes the first unsupported part of the evidence.
 ///
-/// An unsupported part makes all evidence incomplete. The part is a part of a transcript or a trace, named by its type
-/// and place, or an output line of an agent. Returns `None` if all parts are supported.
+/// An unsupported part makes all evidence incomplete. The description names an output line of an agent, or a part of a
+/// transcript or trace by type and place. Returns `None` if all parts are supported.
 pub(crate) fn unsupported_part(execution: &Execution) -> Option<String> {
     let part = execution.completeness.unsupported.first()?;
     Some(format!("{part}, so any evidence may be missing"))
@@ -191,7 +191,7 @@ pub(crate) fn structured(execution: &Execution) -> Option<&Value> {
 
 /// Returns the result of the provider's own filter; `None` if it is not recorded.
 ///
-/// Its keys are `flagged`, `flaggedInput`, `flaggedOutput` and `reason`.
+/// The keys of the result are `flagged`, `flaggedInput`, `flaggedOutput` and `reason`.
 pub(crate) fn guardrails(execution: &Execution) -> Option<&Map<String, Value>> {
     metadata(execution, "guardrails")
         .or_else(|| reported(execution, "guardrails"))

@@ -63,7 +63,7 @@ pub(crate) fn inline(schema: &Value, pointer: &str) -> Result<Arc<Schema>, Vec<P
 
 /// Returns the unknown keywords and formats of a schema, with the advice.
 ///
-/// Ajv rejects them too in its strict mode. Validators ignore an unknown keyword, so a value that violates it would conform.
+/// Ajv's strict mode rejects such schemas too. Validators ignore an unknown keyword, so any value would conform to it.
 fn idle(schema: &Value) -> impl Iterator<Item = (Lint, MemberPart, &'static str)> {
     kindlm_schema::lint(schema).into_iter().take(TOLD).map(|lint| {
         let is_format = lint.pointer.ends_with("/format")

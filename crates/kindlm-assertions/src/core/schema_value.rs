@@ -55,7 +55,7 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
     let help = "write the schema as an object, or name its file as `file://path`";
     let read = serde_json::from_str(text).or_else(|err| {
         let yaml = setup.yaml.and_then(|read| read(text).ok());
-        // Hardly any user means a YAML value other than an object as a schema, so report the JSON error instead.
+        // A YAML value that is not an object is hardly meant as a schema, so report the JSON error instead.
         yaml.filter(Value::is_object).ok_or(err)
     });
     match read {

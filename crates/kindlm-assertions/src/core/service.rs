@@ -16,8 +16,8 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The script that sends the request.
 ///
-/// The script runs in the sandbox with KindLM's own HTTP client, so it reaches only permitted hosts. The only key that
-/// the script can read is in a permitted environment variable.
+/// The script runs in the sandbox with KindLM's own HTTP client, so it reaches only permitted hosts. The script can
+/// read the key only from a permitted environment variable.
 const SEND: &str = "const headers = { 'content-type': 'application/json' }; \
      if (key) { \
        const value = process.env[key.variable]; \

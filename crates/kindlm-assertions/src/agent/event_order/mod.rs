@@ -83,8 +83,8 @@ impl Assertion for EventOrder {
         let execution = evidence.execution;
         let events = execution.events();
         let found = in_order(&self.wanted, &events);
-        // Events of incomplete channels may have happened at any place, so only the order of all other events can be
-        // wrong.
+        // An event of an incomplete channel may have happened at any place without a record. Only the other events can
+        // be in a wrong order.
         let is_complete = |it: &EventType| execution.is_complete_for(it.channel());
         let (complete, incomplete): (Vec<_>, Vec<_>) =
             self.wanted.iter().copied().partition(is_complete);

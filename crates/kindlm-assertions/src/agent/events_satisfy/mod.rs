@@ -85,9 +85,7 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 }
 
 impl EventsSatisfy {
-    /// Returns the first kind of evidence that the script needs and that is incomplete.
-    ///
-    /// Returns `None` if the source records all these kinds completely.
+    /// Returns the first incomplete kind of evidence in `needs`; `None` if all these kinds are complete.
     fn incomplete_channel(&self, evidence: &Evidence<'_>) -> Option<Channel> {
         self.needs.iter().copied().find(|it| !evidence.execution.is_complete_for(*it))
     }

@@ -3,7 +3,7 @@
 const SUCCEEDED: &str = "MCP Tool Result (";
 const FAILED: &str = "MCP Tool Error (";
 
-/// The outcome of an MCP tool call, with the reason for the result.
+/// The outcome of an MCP tool call, and the reason that the check reports.
 #[derive(Debug, PartialEq)]
 pub(super) struct CallOutcome {
     pub(super) succeeded: bool,

@@ -72,11 +72,11 @@ impl Assertion for MessageIncludes {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let Facts { said, answers, .. } = Facts::from_events(&events);
-        // A program without a recorded answer may not have asked a model at all.
+        // A command that reported no answer may not have run an agent at all.
         if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);
         }
-        // Each message is searched on its own: no message contains a text that is split over two of them.
+        // Each message is searched separately, so a text that is split over two messages is not found.
         let mut found = None;
         for message in &said {
             match self.phrase.is_in(message) {

@@ -171,7 +171,7 @@ impl Skill {
         Some(Self { name: text("name")?, details: details.filter(|it| !it.is_empty()).collect() })
     }
 
-    /// Returns the skill that a call loaded; `None` for calls of other tools.
+    /// Returns the skill that a call loaded; `None` if the call names no skill, or calls another tool.
     fn loaded(call: &ToolCall) -> Option<Self> {
         let name = skills::of_call(&call.name, &call.arguments)?.to_owned();
         Some(Self { name, details: Vec::new() })
@@ -214,7 +214,8 @@ impl Used {
             action.is_some_and(|it| skills::has_failed(it.state))
         };
         let held = calls.filter(|(at, call)| !has_failed(*at, call));
-        // `Facts` assigns each result to the latest call with the same id, so the results of parallel calls can be wrong.
+        // `Facts` assigns each result to the latest call with its id. The states of parallel calls that share an id can
+        // be wrong.
         let is_pending = |it: &&Action<'_>| it.state == ActionState::Pending;
         let mixed = actions.iter().filter(is_pending).find(|pending| {
             let mut others = actions.iter().filter(|it| it.call_id == pending.call_id);

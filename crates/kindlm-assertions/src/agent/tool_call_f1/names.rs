@@ -11,7 +11,7 @@ use serde_json::{Deserializer, Value};
 pub(super) fn in_text(text: &str) -> BTreeSet<String> {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         return match &value {
-            // promptfoo parses JSON in a JSON text once more.
+            // promptfoo also parses JSON inside a JSON string.
             Value::String(text) => in_text(text),
             value => in_value(value),
         };

@@ -95,7 +95,7 @@ struct Config {
     response_contains: Option<String>,
 }
 
-/// The highest number of calls before the expected call that the evidence names.
+/// The evidence names at most this many calls before the expected call.
 const NAMED_BEFORE: u32 = 100;
 
 #[derive(Debug)]
@@ -164,10 +164,11 @@ fn literals(args: Option<&Map<String, Value>>) -> Vec<Problem> {
     problems
 }
 
-/// The calls of the tool with known arguments, and facts about its further calls.
+/// The calls of the checked tool.
 struct Calls<'a> {
+    /// The calls with known arguments.
     complete: &'a [&'a ToolCall],
-    /// True if there are further calls with unknown arguments.
+    /// True if some recorded calls have unknown arguments.
     has_missing: bool,
     /// The reason why further calls may be unrecorded; `None` if all calls are recorded.
     missing: Option<&'a str>,
@@ -252,7 +253,7 @@ impl ToolCalls {
         incomplete(format!("{label}: {tool}"), &seen, why)
     }
 
-    /// Returns the errored result if no known call matches, but an unknown call may.
+    /// Returns the errored result for the case that no known call matches, but an unknown call may match.
     fn undecided(&self, label: String, calls: &Calls<'_>) -> AssertionResult {
         if let Some(why) = calls.missing.filter(|_| !calls.has_missing) {
             let seen = format!("no recorded call of \"{}\" has these arguments", self.tool);
@@ -339,7 +340,7 @@ impl ToolCalls {
                 let found = found.map_or("-1".to_owned(), |it| it.to_string());
                 let message =
                     format!("Expected \"{tool}\" at position {position}, found at {found}");
-                // Only one position is expected, so the calls before it are taken from the other actual calls.
+                // Only one position is expected. The actual calls of other tools fill the positions before it.
                 let others = names_of(all).filter(|it| it != tool);
                 let expected = others.chain(std::iter::repeat("(another tool)"));
                 let expected: Vec<&str> = expected
@@ -383,7 +384,7 @@ impl ToolCalls {
     }
 }
 
-/// Returns the errored result of a check that the incomplete record of calls does not decide.
+/// Returns the errored result of a check that needs a complete record of calls.
 fn incomplete(label: String, seen: &str, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, label, EVIDENCE_MISSING, format!("{seen}, but {why}"))
 }

@@ -75,7 +75,7 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 impl ToolOrder {
     /// Returns the number of expected calls that were made in order.
     ///
-    /// Each call counts at its earliest match. With `open`, a call that may match because of missing facts counts too.
+    /// Each call counts at its earliest match. With `open`, a call with missing facts counts too if it may match.
     /// Fails if a comparison is undecided because of a pattern or a script.
     fn found(&self, calls: &Calls<'_>, open: bool) -> Result<usize, Undecided> {
         let mut found = 0;

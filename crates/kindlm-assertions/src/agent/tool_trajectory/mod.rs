@@ -104,8 +104,8 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 
 /// Returns a maximum matching: for each expected call, the index of its actual call, or `None` without a match.
 ///
-/// The function uses augmenting paths (Kuhn, 1955). A greedy matching could assign the only call that matches a precise
-/// expectation to a vague expectation.
+/// The function uses augmenting paths (Kuhn, 1955). A greedy matching could give a vague expectation the only call that
+/// matches a precise one.
 fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     fn augment(
         wanted: usize,
@@ -153,8 +153,8 @@ struct Left {
 impl ToolTrajectory {
     /// Returns the unmatched calls of a maximum matching.
     ///
-    /// In `strict` mode, a call can match only the expectation at its own position. With `open`, a call that may match
-    /// because of missing facts counts too. Fails if a comparison is undecided because of a pattern or a script.
+    /// In `strict` mode, a call can match only the expectation at its own position. With `open`, a call with missing
+    /// facts counts too if it may match. Fails if a comparison is undecided because of a pattern or a script.
     fn left(&self, calls: &Calls<'_>, open: bool) -> Result<Left, Undecided> {
         let count = calls.actions.len();
         let mut fits = Vec::with_capacity(self.wanted.len());

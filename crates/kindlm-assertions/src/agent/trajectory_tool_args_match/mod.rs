@@ -146,7 +146,7 @@ fn build(
 /// The remaining arguments, and the names of the removed arguments.
 type Stripped<'a> = (Cow<'a, Value>, Vec<&'a str>);
 
-/// Removes the entries of an object for which `out` returns true. Returns the rest and the removed keys.
+/// Returns an object without the entries that `out` selects, and the keys of these entries.
 ///
 /// Any other value is returned unchanged.
 fn strip(value: &Value, out: impl Fn(&str, &Value) -> bool) -> Stripped<'_> {

@@ -89,7 +89,9 @@ enum Expected {
 }
 
 impl Expected {
-    /// Returns the evidence of a failure: the expected and the used tools, and the number of uses if it is limited.
+    /// Returns the evidence of a failure: the expected and the used tools.
+    ///
+    /// For `Counted`, the number of uses comes first.
     fn evidence(&self, steps: &[Step], negate: bool) -> Vec<ResultEvidence> {
         let used = steps.iter().map(|it| it.name.as_str());
         let (wanted, count) = match self {

@@ -15,12 +15,14 @@ pub struct Evidence<'a> {
     pub answers: &'a Answers,
     /// The output of the same case and model in the baseline; `None` if the baseline has no such output.
     pub baseline: Option<&'a str>,
-    /// The outputs in the comparison. Only checks that [compare](super::Traits::compares) use them.
+    /// The outputs to compare; `None` without a comparison.
+    ///
+    /// Only checks that [compare](super::Traits::compares) use these outputs.
     pub comparison: Option<OutputComparison<'a>>,
 }
 
 impl<'a> Evidence<'a> {
-    /// Creates the evidence of an execution, without a baseline and other outputs.
+    /// Creates the evidence of an execution, without a baseline or a comparison.
     pub fn new(execution: &'a Execution, answers: &'a Answers) -> Self {
         Self { execution, answers, baseline: None, comparison: None }
     }

@@ -34,8 +34,8 @@ pub trait Assertion: fmt::Debug + Send + Sync {
     /// The runner calls this function again after each round of answers, until it returns no new question. So a second
     /// question may depend on the first answer, for example to ask a judge again after an unreadable reply.
     ///
-    /// By default, there is no question, as for three of four assertions. This default cannot make a check pass: an
-    /// answer that was not asked for does not exist.
+    /// The default returns no question. This default cannot make a check pass, because a question that was not asked
+    /// has no answer.
     fn questions(&self, _evidence: &Evidence<'_>) -> Vec<Question> {
         Vec::new()
     }
@@ -96,8 +96,8 @@ pub enum Build {
     Plain(fn(&Value, &Setup<'_>) -> Built),
     /// An assertion that applies `not-` and `threshold` itself, in its own way.
     ///
-    /// Templates in its `value` are rendered first. A `value` of `file://` and the path of a text, JSON or YAML file is
-    /// replaced by the content of the file.
+    /// Templates in its `value` are rendered first. A `value` such as `file://data.json` is replaced by the content of
+    /// the text, JSON or YAML file.
     EntryOptions(fn(&Value, EntryOptions, &Setup<'_>) -> Built),
     /// Like `EntryOptions`, but `value` may also name a script.
     ///

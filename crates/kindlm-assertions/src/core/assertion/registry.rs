@@ -36,7 +36,8 @@ pub(crate) struct RegisteredAssertion {
 
 /// The compiled schemas of an assertion's configuration.
 ///
-/// `nested` is for the assertion's own place, and `listed` is for the list form. Each schema is compiled at its first use.
+/// `nested` is for the assertion's own key in `expect`, and `listed` is for an entry of the `assert` list. Each schema
+/// is compiled at its first use.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     pub(crate) nested: OnceLock<Shape>,

@@ -31,15 +31,15 @@ pub struct Setup<'a> {
     pub assertion_templates: Map<String, Value>,
     /// The default runtime and permissions of scripts, for checks that do not set them.
     pub scripts: ScriptSettings,
-    /// The default judging options, for those that a check and its `expect` block do not set.
+    /// The judging options that apply if neither a check nor its `expect` block sets them.
     pub judging: JudgeBlock,
     /// The environment variables that templates may read.
     pub env: Map<String, Value>,
-    /// The YAML parser; `None` if values in files and texts must be JSON.
+    /// The parser for YAML in files and texts; `None` if only JSON is read.
     pub yaml: Option<ReadYaml>,
     /// The script compiler, which finds syntax errors before any request is sent.
     ///
-    /// Without it, scripts are not compiled in advance.
+    /// With `None`, scripts are not compiled in advance.
     pub compile_script: Option<Arc<CompileScript>>,
     /// The assertions that configuration may name.
     pub registry: Arc<Registry>,
@@ -132,7 +132,7 @@ impl Setup<'_> {
 
     /// Returns true if an `expect` block has a template, so it depends on variables.
     ///
-    /// If the block has a `$ref`, a template in any named entry counts, because such references are rare.
+    /// If the block has a `$ref`, a template in any entry of `assertion_templates` counts, because references are rare.
     pub fn has_templates(&self, expect: &Value) -> bool {
         let refers = |it: &Value| it.get("$ref").is_some();
         // A `rubricPrompt` can name a file, and the content of that file is a template.

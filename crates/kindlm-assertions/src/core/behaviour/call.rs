@@ -107,8 +107,9 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns the missing evidence because of which comparisons of calls are undecided. `open` is the number of
-    /// undecided calls.
+    /// Returns the missing evidence that leaves comparisons of calls undecided.
+    ///
+    /// `open` is the number of undecided calls.
     pub(crate) fn gap(&self, wanted: &[CallPattern], open: usize) -> Gap {
         let execution = self.evidence.execution;
         let asks_input = wanted.iter().any(|it| it.input.is_some());

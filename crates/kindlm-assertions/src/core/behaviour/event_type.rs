@@ -34,7 +34,7 @@ pub(crate) enum EventType {
 impl EventType {
     /// Returns the name of the type.
     ///
-    /// It equals [`Event::type_name`](kindlm_types::Event::type_name).
+    /// The name equals [`Event::type_name`](kindlm_types::Event::type_name).
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Message => "message",

@@ -44,7 +44,7 @@ impl Phrase {
     /// compile.
     pub(crate) fn pattern(self, at: &str) -> Result<PhrasePattern, Vec<Problem>> {
         match self {
-            // The schema rejects an empty text, but it runs before variables are filled in.
+            // The schema rejects an empty text, but a text can become empty when its variables are filled in.
             Self::Text(text) if text.is_empty() => Err(vec![
                 Problem::new(at, "the text to look for is empty")
                     .with_help("an empty text is in every text: write the text to look for"),
@@ -96,7 +96,7 @@ impl PhrasePattern {
         }
     }
 
-    /// Returns true for an ASCII text.
+    /// Returns true if the phrase is an ASCII text, and not a regular expression.
     ///
     /// Such a text can be found even if only the ASCII characters of the searched text are readable.
     pub(crate) fn is_plain(&self) -> bool {

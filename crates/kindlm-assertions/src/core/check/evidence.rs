@@ -1,5 +1,4 @@
-//! The evidence in a check's results: the name of the judged text, and a score or a reason if a failure has no other
-//! evidence.
+//! The evidence that a check adds to its results: the name of the judged text, and a score or a reason.
 
 use kindlm_types::{AssertionResult, CheckedText, Verdict};
 
@@ -10,7 +9,7 @@ use crate::core::result_evidence::{absent_in, other, reason, score};
 use crate::core::scripting::View;
 
 impl Check {
-    /// Returns the result of a check whose value does not exist or is unknown.
+    /// Returns the result of a check that has no value to judge.
     pub(super) fn without_value(&self, verdict: Verdict) -> AssertionResult {
         let mut result = self.without_looking(verdict);
         if matches!(result.verdict, Verdict::Fail { .. }) {
@@ -27,11 +26,11 @@ impl Check {
         other(if is_script { format!("transformed {path}") } else { path })
     }
 
-    /// Removes the evidence of a result that did not fail, and adds evidence to a failure without any.
+    /// Removes the evidence of a result that did not fail. Adds evidence to a failure that has none.
     ///
-    /// The evidence is the score if it is below `wanted`, else the reasoning or the message. A measure is never
-    /// compared with `wanted`. A judge panel and a set with a failed check get no reasoning, because their parts show
-    /// the reason.
+    /// The added evidence is the score if the score is below `wanted`, else the reasoning, else the message. If the
+    /// check measures something other than a score, `wanted` is ignored. A judge panel and a set with a failed check
+    /// get no reasoning, because their votes or checks show the reason.
     pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
         let Verdict::Fail { message, .. } = &result.verdict else {
             result.evidence.clear();

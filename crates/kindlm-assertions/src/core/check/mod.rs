@@ -160,10 +160,11 @@ impl Check {
 
     /// Judges the evidence and applies the options: the threshold, then `not-`, then the other options.
     ///
-    /// Without `not-`, the assertion's results are returned. With `not-`, there is one result for the whole check,
-    /// because "not all of these" is a single statement. Errored and skipped results that leave this statement
-    /// undecided are returned unchanged. A check of weight 0 reports its score but does not fail, unless the check is a
-    /// set or decides the score. A skipped check is not evaluated.
+    /// - Without `not-`, the assertion's results are returned.
+    /// - With `not-`, there is one result for the whole check, because "not all of these" is a single statement.
+    ///   Errored and skipped results that leave this statement undecided are returned unchanged.
+    /// - A check of weight 0 reports its score but does not fail. Sets and checks that decide the score can still fail.
+    /// - A check with `skip` is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {
             return vec![self.without_looking(Verdict::Skipped { reason: reason.clone() })];
@@ -278,7 +279,7 @@ impl Check {
         let on = self.selectors().next();
         match (&options.label, on) {
             (Some(label), _) => result.label.clone_from(label),
-            // The label names the value, because summaries by label must not merge checks of different values.
+            // The label names the path of `on`, because summaries by label must not merge checks of different values.
             (None, Some(path)) => result.label = format!("{} (on {path})", result.label),
             (None, None) => {}
         }
@@ -294,8 +295,8 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
-        // A set of weight 0 still requires its checks, as in promptfoo. Only its score does not count. A comparison
-        // that decides the score never has a weight, and its verdict counts.
+        // The checks of a set of weight 0 must still hold, as in promptfoo. Only the score of the set does not count. A
+        // comparison that decides the score always has weight 0, but its verdict counts.
         let keeps_verdict = self.traits.parts.is_some() || result.decides_score;
         if options.weight == 0.0
             && !keeps_verdict
@@ -304,7 +305,7 @@ impl Check {
             result.reasoning.get_or_insert_with(|| message.clone());
             result.verdict = Verdict::Pass;
         } else if options.weight != 0.0 && result.weight == 0.0 && !keeps_verdict {
-            // A result of weight 0 has its own verdict, but as a soft result, it does not decide the outcome.
+            // A result of weight 0 keeps its verdict. As a soft result, it does not decide the outcome.
             result.severity = Severity::Soft;
         }
         self.complete_evidence(wanted, result);
@@ -320,7 +321,7 @@ fn gap(execution: &Execution) -> Option<Cow<'_, str>> {
 
 /// Adds the known reason to an error message about missing evidence.
 ///
-/// The reason shows the user that a declaration of completeness by the source would not help.
+/// With the reason, the user sees that it would not help to declare the evidence complete.
 fn name_gap(gap: &str, result: &mut AssertionResult) {
     if let Verdict::Errored { code, message } = &mut result.verdict
         && *code == EVIDENCE_MISSING

@@ -11,7 +11,7 @@ use crate::{Check, Series, Traits};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CheckOutcome {
-    /// The name of the check, or the id of the rule. It depends on neither the evidence nor the variables of the record.
+    /// The name of the check, or the id of the rule. Neither the evidence nor the variables of the record change it.
     pub name: String,
     /// `failed` if one result failed, else `errored` if one is errored, else `passed` if one passed, else `skipped`.
     pub status: &'static str,
@@ -91,7 +91,7 @@ impl Check {
         if is_whole { &[] } else { &self.written_traits().series }
     }
 
-    /// Returns the outcome of this check, or of each of its rules or parts, for its results.
+    /// Returns one outcome for each part or rule of this check, else one outcome for the whole check.
     fn outcomes(&self, results: &[AssertionResult]) -> Vec<CheckOutcome> {
         let rules = self.rules();
         let series = self.series();
@@ -100,7 +100,7 @@ impl Check {
                 series.labels.iter().any(|label| it.label.starts_with(label))
             };
             let of_series = |one: &Series| {
-                // A result of no part is about the whole check.
+                // A result that belongs to no part is about the whole check.
                 let is_about = |it: &&AssertionResult| {
                     is_of(it, one) || !series.iter().any(|other| is_of(it, other))
                 };

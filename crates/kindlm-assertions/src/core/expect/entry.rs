@@ -18,7 +18,7 @@ use crate::{Build, Check, EntryOptions, Options, Registration};
 /// The key that selects the value that an entry judges.
 const ON: &str = "on";
 
-/// The keys of checks of tool calls whose values are patterns.
+/// The keys whose values are patterns, in checks of tool calls.
 const OF_CALLS: [&str; 4] = ["input", "output", "before", "after"];
 
 /// The key that names the tool of a call in a list.
@@ -110,8 +110,8 @@ impl<'a> Compiler<'a> {
         let built = self.build(registration, &mut value, options, at);
         let written = written.map(|it| self.written(registration, it, &value, own));
         self.merge_problems(first_problem);
-        // Report a threshold outside of 0 to 1 only if the check was built and compares a score. `atLeast` always is a
-        // score.
+        // Report a threshold outside of 0 to 1 only if the check was built and compares a score. `atLeast` is always
+        // compared with a score.
         let is_score = |it: &Check| is_at_least || !it.traits.measures;
         if let Some(least) = least.filter(|_| built.as_ref().is_some_and(is_score)) {
             let key = if is_at_least { "atLeast" } else { "threshold" };
@@ -187,7 +187,7 @@ impl<'a> Compiler<'a> {
         views
     }
 
-    /// Returns the assertion that the entry's `type` names, and true if it is negated.
+    /// Returns the assertion that the entry's `type` names, and true if `type` has the prefix `not-`.
     ///
     /// A missing or unknown `type` is reported, and the result is `None`.
     fn which(

@@ -50,8 +50,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// Reports `jury`, `agg` and `quorum` of the block's `judging` if they have no effect: there is no jury, or each judge
-    /// is asked once.
+    /// Reports the options of the block's `judging` that have no effect.
+    ///
+    /// `jury` needs several judges, and `agg` needs several samples. `quorum` needs one of the two.
     pub(super) fn idle_judging(&mut self) {
         let Some(block) = self.block.take() else { return };
         let leaves = self.checks.iter().flat_map(|(_, it)| it.leaves());

@@ -75,15 +75,15 @@ struct Compiler<'a> {
     vars: &'a Map<String, Value>,
     /// The variables for templates, which are created when the first template needs them.
     variables: OnceCell<Variables>,
-    /// The judging options of the suite and the block, for the options that a check does not set.
+    /// The merged judging options of the suite and the block. The options of a check take precedence.
     judging: JudgeBlock,
     /// True while the entries of a set are compiled.
     in_set: bool,
     /// True if the block names judges.
     names_judges: bool,
-    /// The `judging` options of the block, if they are valid.
+    /// The `judging` options of the block; `None` if the block has none, or if they are invalid.
     block: Option<JudgeBlock>,
-    /// The compiled checks, each with its rank in the registry, by which checks are sorted.
+    /// The compiled checks, each with the rank of its assertion in the registry. Checks are sorted by rank.
     checks: Vec<(usize, Check)>,
     problems: Vec<Problem>,
 }
@@ -120,7 +120,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles the value at an assertion's own place.
+    /// Compiles the value at an assertion's own place, such as `/toolCalls`.
     fn place(&mut self, rank: usize, value: &Value, at: &str) {
         let Some(entry) = self.setup.registry.get(rank) else { return };
         let is_list = entry.registration.meta.path.is_some_and(|path| path.list);
@@ -154,7 +154,7 @@ impl Compiler<'_> {
         if self.faults() > before {
             return;
         }
-        // A check in its own place has no entry options.
+        // Only entries of the `assert` list have entry options.
         let Some(judges) = self.panel(registration, &mut value, at) else { return };
         let built = match registration.build {
             Build::Plain(build) | Build::Judged(build) => build(&value, self.setup),
@@ -194,7 +194,7 @@ impl Compiler<'_> {
         value: &Value,
         own: EntryOptions,
     ) -> Arc<Traits> {
-        // The options about judges were removed from the configuration.
+        // `value` has no options about judges any more, so remove them from `written` too.
         if let (Some(written), Some(kept)) = (written.as_object_mut(), value.as_object()) {
             written.retain(|key, _| kept.contains_key(key));
         }
@@ -209,7 +209,7 @@ impl Compiler<'_> {
         Arc::new(built.map_or(Traits::OF_RECORD, |it| it.traits()))
     }
 
-    /// Compiles the list form.
+    /// Compiles the `assert` list.
     fn list(&mut self, value: &Value, at: &str) {
         let checks = self.entries(value, at);
         self.checks.extend(checks.into_iter().map(|it| (self.setup.registry.len(), it)));

@@ -11,7 +11,7 @@ use crate::{Build, Registration, Registry};
 
 /// Returns the JSON Schema of an `expect` block, for editors and for embedding.
 ///
-/// Its definitions are under `$defs`.
+/// The definitions of the schema are under `$defs`.
 pub fn expect_schema(registry: &Registry) -> Value {
     let mut definitions = Definitions::default();
     let mut nested = Map::new();
@@ -65,7 +65,7 @@ fn list_entry(registry: &Registry, definitions: &mut Definitions) -> Value {
 
 /// Returns the schema of an assertion's configuration.
 ///
-/// It includes the options about judges if the assertion asks judges.
+/// If the assertion asks judges, the schema includes the options about judges.
 fn placed(registration: &Registration, definitions: &mut Definitions) -> Value {
     let mut schema = (registration.schema)(definitions);
     if !registration.build.asks_judges() {

@@ -75,7 +75,7 @@ pub(super) fn rendered(text: &str, variables: &Variables) -> Result<String, Prob
 
 /// Reads a file: a trimmed text, or the value in a JSON or YAML file.
 ///
-/// Returns `None` for any other file if `value` may name a script. Otherwise, another file is a problem.
+/// Any other file is a problem. With `takes_scripts`, the file may be a script, and the result is `None`.
 fn file(path: &str, takes_scripts: bool, setup: &Setup<'_>) -> Result<Option<Value>, Problem> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let ending = name.rsplit_once('.').map_or("", |(_, it)| it).to_ascii_lowercase();

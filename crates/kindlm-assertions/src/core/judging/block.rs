@@ -224,7 +224,7 @@ impl JudgeBlock {
 }
 
 impl JudgeBlock {
-    /// Returns the block with each model id replaced by `name`.
+    /// Returns the block with each model id replaced by the result of `name`.
     #[must_use]
     pub fn renamed(&self, name: impl Fn(&str) -> String) -> Self {
         let models = self.models.as_ref().map(|it| it.iter().map(|it| name(it)).collect());

@@ -41,7 +41,7 @@ pub(crate) struct Preset {
 pub(crate) struct Table {
     kinds: &'static [Kind],
     scores: Vec<f64>,
-    /// The name of the table, or `custom` if the configuration has a score for each letter.
+    /// The name of the table, or `custom` if the configuration sets scores of letters.
     pub(crate) name: String,
 }
 
@@ -132,9 +132,9 @@ pub(crate) fn choice_schema(key: &str, kinds: &[Kind]) -> Value {
 /// The reason why a reply with several letters has no verdict.
 const SEVERAL: &str = "it chooses several different letters";
 
-/// Reads the letter in a reply: in JSON under one of `keys`, or else with `text`.
+/// Reads the letter in a reply: in JSON under one of `keys`, or else with the function `text`.
 ///
-/// Fails if the JSON has an unknown letter or several different letters, or if `text` fails.
+/// Fails if the JSON cannot be read, if it has an unknown letter or several different letters, or if `text` fails.
 pub(crate) fn read_choice(
     reply: &str,
     keys: &[&str],

@@ -32,7 +32,7 @@ pub(crate) struct Context {
 }
 
 impl ContextSource {
-    /// Builds the source from the check's `contextTransform`. Pointers of problems start there.
+    /// Builds the source from the check's `contextTransform`. Pointers of problems start at that key.
     pub(crate) fn new(transform: Option<&str>, setup: &Setup<'_>) -> Result<Self, Problem> {
         match transform {
             None => Ok(Self::Variable),

@@ -130,7 +130,7 @@ impl Frame {
 
     /// Builds the question from the check's prompt; see [`GradingPrompt::inquiry`].
     ///
-    /// If that fails, the error is the errored result of the check.
+    /// If the question cannot be built, the error holds the errored result of the check.
     pub(crate) fn inquiry(
         &self,
         evidence: &Evidence<'_>,
@@ -143,7 +143,7 @@ impl Frame {
 
     /// Builds a question from another prompt, for checks that ask several questions.
     ///
-    /// If that fails, the error is the errored result of the check.
+    /// If the question cannot be built, the error holds the errored result of the check.
     pub(crate) fn inquiry_by(
         &self,
         prompt: &GradingPrompt,
@@ -212,7 +212,7 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
 
     /// Describes the further evidence that the verdict depends on; `None` without further evidence.
     ///
-    /// The output, its input and the variables of the test do not count.
+    /// The output, the input and the variables of the test do not count as further evidence.
     fn further_evidence(&self) -> Option<&'static str> {
         None
     }

@@ -51,7 +51,7 @@ impl Instructions {
 
     /// Adds a description of the further evidence that the verdict depends on.
     ///
-    /// The output, its input and the variables of the test do not count.
+    /// The output, the input and the variables of the test do not count as further evidence.
     pub(crate) fn beyond(self, what: &'static str) -> Self {
         Self { beyond: Some(what), ..self }
     }
@@ -74,8 +74,8 @@ impl Instructions {
 
     /// Returns a description of the further evidence that the verdict depends on; `None` without further evidence.
     ///
-    /// The output, its input and the variables of the test do not count. If there is further evidence, people who see
-    /// only these three cannot give a verdict that is comparable with the judge's.
+    /// The output, the input and the variables of the test do not count as further evidence. With further evidence, the
+    /// verdict of a person who sees only these three is not comparable with the judge's verdict.
     pub fn further_evidence(&self) -> Option<&'static str> {
         self.beyond
     }
@@ -87,9 +87,9 @@ impl Instructions {
         self.prompts.iter().filter_map(GradingPrompt::blind).collect()
     }
 
-    /// Returns a problem for each message of a user prompt with an undefined name, for a test with these variables.
+    /// Returns a problem for each message of a user prompt that needs an undefined name.
     ///
-    /// Pointers of the problems start at the check.
+    /// `vars` has the variables of the test. Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
         self.prompts.iter().flat_map(|it| it.unknown(vars)).collect()
     }

@@ -125,9 +125,9 @@ pub(crate) struct Reading<'a> {
     pub(crate) finish_reason: &'a FinishReason,
     /// The id of the judge that gave the reply.
     pub(crate) judge: &'a str,
-    /// The provider's name of the model that answered, if it is not the requested name.
+    /// The provider's name of the model that answered; `None` if it is the requested name.
     pub(crate) answered: Option<&'a str>,
-    /// The provider's name of the model's configuration.
+    /// The provider's name of the model's configuration; `None` if the provider did not report it.
     pub(crate) fingerprint: Option<&'a str>,
 }
 
@@ -163,9 +163,9 @@ impl<'a> Reading<'a> {
 pub(crate) struct Respondent<'a> {
     /// The model id of the judge.
     pub(crate) judge: &'a str,
-    /// The provider's name of the model that answered, if it is not the requested name.
+    /// The provider's name of the model that answered; `None` if it is the requested name.
     pub(crate) answered: Option<&'a str>,
-    /// The provider's name of the model's configuration.
+    /// The provider's name of the model's configuration; `None` if the provider did not report it.
     pub(crate) fingerprint: Option<&'a str>,
     /// The number of requests to the judge.
     pub(crate) asked: u32,
@@ -202,7 +202,7 @@ pub(crate) enum Obstacle<'a> {
         /// The number of requests to the judge.
         asked: u32,
     },
-    /// The judge could not be asked, or it failed.
+    /// The judge gave no reply, because of this error; `None` if the judge was not asked.
     Unanswered(Option<&'a AskError>),
 }
 
@@ -298,8 +298,8 @@ impl Inquiry {
 
     /// Returns the part of a complete reply that is the judge's own words.
     ///
-    /// Reasoning is removed. Of a reply to a question with a mark, only the objects with the mark remain. Of any other
-    /// reply, quotations are removed. The error describes the reply, such as `the judge refuses to answer`.
+    /// Reasoning is removed. If the question has a mark, only the objects with this mark remain. Otherwise, quotations
+    /// of the judged text are removed. The error describes the reply, such as `the judge refuses to answer`.
     pub(crate) fn own_words<'r>(&self, reply: &Reading<'r>) -> Result<Cow<'r, str>, String> {
         let text = thoughts::without_thoughts(reply.text)?;
         match reply.finish_reason {

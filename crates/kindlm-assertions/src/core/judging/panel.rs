@@ -168,7 +168,7 @@ impl Panel {
 struct Paneled {
     panel: Panel,
     assertion: Arc<dyn Assertion>,
-    /// The rule of `assertion` for the combined score of the votes.
+    /// The rule of `assertion` for the combined score of the votes; `None` if the score alone never decides.
     score_rule: Option<ScoreRule>,
 }
 

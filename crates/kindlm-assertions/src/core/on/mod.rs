@@ -261,8 +261,8 @@ impl Selector {
             }
             "usage" => {
                 let reported_usage = reported_usage(execution).filter(|it| {
-                    // `usage` as a whole is unknown without its shares of prompt and answer. Cached tokens may be
-                    // missing, because many sources do not report them.
+                    // The whole `usage` is unknown if its counts of input and output tokens are missing. The count of
+                    // cached tokens may be missing, because many sources do not report it.
                     !self.steps.is_empty() || it.contains_key(USAGE[0])
                 });
                 told(
@@ -312,7 +312,7 @@ impl Selector {
 fn reported_usage(execution: &Execution) -> Option<Map<String, Value>> {
     let usage = execution.usage;
     let is_told = usage.is_whole() && execution.is_complete_for(Channel::Usage);
-    // If only the sum is reported, the shares of prompt and answer are unknown.
+    // If only the sum is reported, the counts of input and output tokens are unknown.
     let part = |count: u64| usage.has_parts().then_some(count);
     let counts = [
         part(usage.input_tokens),
@@ -418,7 +418,7 @@ impl MissingFacts {
     }
 }
 
-/// The unrecorded facts of a list by their indices, and the length of the list.
+/// The unrecorded facts in a list of calls or events, each with the index of its item, and the length of the list.
 struct Gaps {
     missing: Vec<(usize, MissingFacts)>,
     len: usize,
@@ -473,8 +473,9 @@ pub(crate) fn calls(events: &[Event]) -> Value {
     Value::Array(calls.collect())
 }
 
-/// Returns the calls of an agent as promptfoo has them in the metadata of an answer: `toolCalls`, and `skillCalls`, which
-/// are the calls of the tool `Skill`.
+/// Returns the calls of an agent as `toolCalls` and `skillCalls`, in the form of promptfoo's metadata.
+///
+/// `skillCalls` has the calls of the tool `Skill`.
 pub(crate) fn calls_in_metadata(events: &[Event]) -> [(&'static str, Value); 2] {
     let facts = Facts::from_events(events);
     let failed = |it: ActionState| matches!(it.as_str(), "failed" | "rejected");

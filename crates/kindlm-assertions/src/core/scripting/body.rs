@@ -1,8 +1,9 @@
 //! Conversion of an inline script to a function body, by promptfoo's rules.
 //!
-//! Code of several lines is a complete body with its own `return`. A single line is an expression. If the line starts
-//! with a declaration, the code after the last semicolon of the line is returned; without a semicolon, the body returns
-//! no value.
+//! Code of several lines is a complete body with its own `return`. A single line is an expression.
+//!
+//! If a single line starts with a declaration, the body returns the code after the last semicolon. Without a semicolon,
+//! the body returns no value.
 
 /// Returns the function body for a script.
 pub(crate) fn body(code: &str) -> String {

@@ -91,7 +91,7 @@ fn workspace(workspace: &Workspace) -> Value {
 
 /// Returns the `assert` list of the test as written in the configuration.
 ///
-/// Returns `None` if the block is unknown or has no such list.
+/// Returns `None` if the `expect` block is unknown or has no such list.
 fn listed(written: &Written) -> Option<Value> {
     let mut expect: Value = serde_json::from_str(written.expect.as_deref()?).ok()?;
     expect.get_mut("assert").map(Value::take)
@@ -135,7 +135,8 @@ fn prompt_of(input: &[Message], is_chat: bool) -> Option<Value> {
 
 /// Returns the provider's own response, or a response built from known facts.
 pub(super) fn provider_response(execution: &Execution) -> Value {
-    // A program gives its whole response. A codec gives only the parts that are not in the execution.
+    // A program reports its whole response, with `output`. A provider's codec reports only the parts that the execution
+    // lacks.
     let more = match &execution.provider_response {
         Some(Value::Object(parts)) if !parts.contains_key("output") => parts.clone(),
         Some(response) => return response.clone(),

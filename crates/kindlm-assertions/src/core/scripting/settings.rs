@@ -48,7 +48,7 @@ impl ScriptsBlock {
         hosts.chain(names.filter_map(|(at, it)| unnamed(it, &format!("/env/{at}")))).collect()
     }
 
-    /// Returns a problem if the block grants more than computing in the sandbox for the default time.
+    /// Returns a problem if the block sets a permission, Node.js as runtime, or a time limit.
     ///
     /// The pointer starts at the block.
     pub(crate) fn beyond_sandbox(&self) -> Option<Problem> {

@@ -98,7 +98,7 @@ impl Paths {
         matcher.is_match(&self.written) || matcher.is_match(format!("{self}/x"))
     }
 
-    /// Returns globs that together match the same files.
+    /// Returns globs that together match the same files as these paths.
     pub(crate) fn globs(&self) -> Vec<String> {
         let plain = globset::escape(&self.written);
         let mut globs = vec![format!("{plain}/**"), self.inside.glob().glob().to_owned()];

@@ -142,7 +142,7 @@ impl CharSet {
         self
     }
 
-    /// Writes the set as a bracket expression that has the same meaning in both Rust engines.
+    /// Writes the set as a bracket expression that has the same meaning in `regex` and `fancy-regex`.
     pub(super) fn write(&self, out: &mut String) {
         out.push('[');
         let scalars: Vec<(u32, u32)> =
@@ -188,8 +188,8 @@ static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| 
 
 /// Returns the canonical form of a character, which is its upper case.
 ///
-/// The character itself is returned if its upper case is not a single UTF-16 unit, or is ASCII while the character is
-/// not.
+/// The character itself is returned in two cases: its upper case is not a single UTF-16 unit, or only its upper case is
+/// ASCII.
 fn canonical(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_uppercase();

@@ -61,8 +61,8 @@ fn action(statement: &Statement) -> String {
 
 /// The tables that the `WITH` of a query defines.
 ///
-/// `hides` has the tables of the surrounding query that are not visible here: the table that this query defines, and the
-/// tables that are defined later.
+/// `hides` is for a query that defines a table of an outer `WITH`. In this query, that table and all later tables of
+/// the outer `WITH` are not visible.
 #[derive(Debug, Default)]
 struct Scope {
     defines: BTreeSet<String>,
@@ -75,7 +75,7 @@ struct Reader {
     action: String,
     /// The scopes of the queries around the visited place, outermost first.
     scopes: Vec<Scope>,
-    /// The tables that are hidden from a later query, by the address of the query.
+    /// The value of `Scope::hides` for each query that is not visited yet, by the address of the query.
     hides: BTreeMap<usize, BTreeSet<String>>,
     /// The number of `ORDER BY` clauses around the visited place.
     ordering: usize,

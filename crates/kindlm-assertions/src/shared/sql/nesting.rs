@@ -52,7 +52,7 @@ const UNIONS: &[Keyword] = &[Keyword::UNION, Keyword::INTERSECT, Keyword::EXCEPT
 /// The state of one level of nesting.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// The number of tokens since the start of the chain, such as the last comma.
+    /// The number of tokens since the chain began, for example at the last comma.
     chain: usize,
     /// The number of keywords that chain queries.
     unions: usize,

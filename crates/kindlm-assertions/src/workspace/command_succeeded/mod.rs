@@ -113,7 +113,8 @@ impl Assertion for CommandSucceeded {
 
 /// Returns the last ten lines of the command's stderr, else of its stdout, for the message of a result.
 ///
-/// The text is empty without output and after exit code 0. The evidence of a failure has more lines, and both outputs.
+/// The text is empty without output and after exit code 0. The evidence of a failure has more lines, from both stderr
+/// and stdout.
 fn last_output_lines(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

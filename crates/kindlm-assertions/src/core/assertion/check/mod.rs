@@ -20,7 +20,9 @@ pub use traits::{LooksAt, Series, Traits};
 pub struct Options {
     /// The effect of a failure: a failed gate fails the execution, a failed soft check does not.
     pub severity: Severity,
-    /// True if [`Check::evaluate`] swaps pass and fail for `not-`; false if the assertion applies `not-` itself.
+    /// True if the check has `not-`, and [`Check::evaluate`] swaps pass and fail.
+    ///
+    /// False without `not-`, or if the assertion applies `not-` itself.
     pub negate: bool,
     /// The lowest score that passes, in place of the assertion's own decision.
     ///
@@ -68,13 +70,13 @@ pub struct Check {
     pub is_negated: bool,
     /// The changes to the output before the assertion judges it, in order.
     pub views: Vec<View>,
-    /// The `value` after its templates were rendered or its file was read.
+    /// The `value` of the configuration after its templates were rendered or its file was read.
     ///
     /// `None` if the `value` did not change, or if it may contain a secret.
     pub rendered: Option<Value>,
-    /// The traits of the assertion with its templates as written.
+    /// The traits of the assertion if its templates are not rendered.
     ///
-    /// `None` if the check has no templates, or without
+    /// `None` if the check has no templates, or if the check was compiled without
     /// [`Setup::with_written_labels`](crate::Setup::with_written_labels).
     pub written: Option<Arc<Traits>>,
     /// The configuration as JSON, if the label of the check does not contain all of it.
@@ -90,7 +92,7 @@ pub struct Check {
     ///
     /// If the options name no judge, the default judge of the suite is asked.
     pub judging: Option<Arc<JudgeBlock>>,
-    /// True if neither the check nor its `expect` block names a judge, so that the default judge of the suite is asked.
+    /// True if neither the check nor its `expect` block names a judge. The default judge of the suite is then asked.
     ///
     /// For a set, true if one of the checks inside asks the default judge.
     pub leaves_judge_open: bool,

@@ -39,12 +39,12 @@ impl StaysValid {
     }
 }
 
-/// Returns true unless a part of the output other than its end is missing.
+/// Returns true if at most the end of the output is missing.
 fn only_end_is_missing(execution: &Execution) -> bool {
     execution.completeness.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
-/// The rule that decides by the beginning of an output if the rest of the output can change the result.
+/// A rule for the beginning of an output. It tells that the rest of the output cannot change the result.
 #[derive(Clone)]
 pub struct BeginningRule(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 

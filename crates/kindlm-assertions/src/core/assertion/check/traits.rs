@@ -28,6 +28,7 @@ pub struct Traits {
     /// True if `threshold` is not a score from 0 to 1, but for example dollars, a distance, or a number from a script.
     pub measures: bool,
     /// True if the assertion compares the output with other outputs.
+    ///
     /// Such an assertion is evaluated after all executions of the comparison. The other outputs are in
     /// [`Evidence::comparison`](crate::Evidence::comparison).
     pub compares: bool,
@@ -51,7 +52,9 @@ pub struct Traits {
     pub parts: Option<Arc<[Check]>>,
     /// True if a result can have named scores that the configuration does not list, such as those of a script.
     pub names_scores: bool,
-    /// True if a score inside the assertion has a weight other than 0. Always true for an assertion without such weights.
+    /// True if a score inside the assertion has a weight other than 0.
+    ///
+    /// Always true for an assertion without weighted scores.
     pub weighs: bool,
     /// The parts of the check that are counted separately over many records; empty if only the whole check is counted.
     pub series: Vec<Series>,
@@ -61,7 +64,7 @@ pub struct Traits {
     pub score_rule: Option<ScoreRule>,
     /// The evidence that the assertion holds. With `not-`, this is the evidence of the failure.
     ///
-    /// Only assertions that leave `not-` to [`Check`] need it. `None` for any other assertion.
+    /// Only assertions that leave `not-` to [`Check`] need this evidence. `None` for any other assertion.
     pub evidence_of_pass: Option<PassEvidence>,
 }
 
@@ -79,7 +82,7 @@ pub struct Series {
 pub enum LooksAt {
     /// The output, which is the last answer.
     ///
-    /// `on` can replace it with another value. Without an output, the check cannot be decided.
+    /// `on` can replace the output with another value. Without an output, the check cannot be decided.
     Output,
     /// The answers of all turns of a conversation. `on` can replace them with another value.
     AllAnswers,

@@ -127,9 +127,9 @@ impl GradingPrompt {
         Ok(Self { system, slot, replaced, digest })
     }
 
-    /// Returns a problem for each message with an undefined name, for a test with these variables.
+    /// Returns a problem for each message that needs an undefined name.
     ///
-    /// Pointers of the problems start at the check.
+    /// `vars` has the variables of the test. Pointers of the problems start at the check.
     pub(crate) fn unknown(&self, vars: &Map<String, Value>) -> Vec<Problem> {
         let messages = self.replaced.iter().flat_map(|it| &it.messages);
         let known: Vec<&str> =

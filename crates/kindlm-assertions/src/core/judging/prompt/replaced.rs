@@ -32,7 +32,7 @@ impl RubricPart {
     fn new(message: RubricMessage, at: String, within: String) -> Result<Self, Problem> {
         let RubricMessage { role, content } = message;
         match read_names(&content) {
-            // A name that the template tests before it uses it may be undefined.
+            // A name that the template tests before its use may be undefined, so `needed` does not have it.
             Ok(read) => {
                 let refers = read.needed.into_iter().collect();
                 let names = read.undeclared.into_iter().collect();
