@@ -2,7 +2,8 @@
 //!
 //! Each assertion is a separate folder in one of nine groups; [`REGISTRY`] lists them. An assertion is a pure function
 //! of [`Evidence`]: no I/O, no `async`. An assertion that needs a model returns questions
-//! ([`Assertion::questions`]). The program that runs the checks answers them and then calls [`Assertion::evaluate`].
+//! ([`Assertion::questions`]). The program that runs the checks answers the questions and then calls
+//! [`Assertion::evaluate`].
 //!
 //! ```
 //! use kindlm_assertions::{Evidence, Setup, compile};
@@ -70,8 +71,8 @@ pub use shared::{pattern, template};
 
 /// The assertions of this crate by group.
 ///
-/// An `expect` block evaluates them in this order. To add an assertion, create its folder. Then add a `mod` line and an
-/// entry in `REGISTRY` to the `mod.rs` of its group.
+/// An `expect` block evaluates the assertions in this order. To add an assertion, create its folder. Then add a `mod`
+/// line and an entry in `REGISTRY` to the `mod.rs` of its group.
 pub static REGISTRY: &[Group] = &[
     Group {
         name: "agent",

@@ -106,7 +106,7 @@ impl Steps {
 
 /// Returns the steps of an execution, or the reason why they are unknown.
 ///
-/// The steps are unknown if nothing is recorded about them, or if the evidence is incomplete.
+/// The steps are unknown if neither a trace nor tool calls are recorded, or if the evidence is incomplete.
 pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
     if let Some(gap) = execution.completeness.gaps.first() {
         return Err(format!("the agent's steps are incomplete: {gap}"));

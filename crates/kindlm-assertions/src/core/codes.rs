@@ -20,7 +20,7 @@ pub const VALUE_MISSING: FailureCode = FailureCode::new("VALUE_MISSING");
 /// The score is below the `threshold` of the list entry.
 pub const SCORE_BELOW_THRESHOLD: FailureCode = FailureCode::new("SCORE_BELOW_THRESHOLD");
 
-/// A check in list form did not hold, and its assertion has no more specific code.
+/// A check in an `assert` list did not hold, and the assertion has no more specific code.
 pub const ASSERTION_FAILED: FailureCode = FailureCode::new("ASSERTION_FAILED");
 
 /// The entry has `not-`, and the check without `not-` held, so the entry fails.
@@ -29,7 +29,7 @@ pub const NEGATION_FAILED: FailureCode = FailureCode::new("NEGATION_FAILED");
 /// The evaluation would take too long for this text, so the check is errored.
 pub const CHECK_GIVEN_UP: FailureCode = FailureCode::new("CHECK_GIVEN_UP");
 
-/// The codes that every entry in list form can give, with their meaning.
+/// The codes that every entry of an `assert` list can give, with their meaning.
 pub static COMMON: &[Code] = &[
     Code {
         code: SCORE_BELOW_THRESHOLD,

@@ -1,4 +1,4 @@
-//! The first questions of checks about an execution.
+//! The first questions that checks ask about an execution.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use kindlm_types::{Execution, Question};
 
 use crate::{Candidate, Check, Evidence, OutputComparison};
 
-/// Returns the first questions of checks about an execution, each with its check.
+/// Returns the first questions that checks ask about an execution, each with its check.
 ///
 /// A check that compares outputs gets a second, different output, because it has no question about a single output.
 pub fn first_questions<'c>(

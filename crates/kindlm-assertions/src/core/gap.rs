@@ -9,7 +9,7 @@ use crate::core::recorded::{Source, known_missing};
 pub(crate) enum Gap {
     /// Evidence of this kind is certainly missing, for this reason.
     Missing(Channel, String),
-    /// Evidence of this kind may be incomplete. The source can declare it complete.
+    /// Evidence of this kind may be incomplete. The source can declare the evidence complete.
     Incomplete(Channel, Source),
     /// The results of this number of calls are missing.
     Unanswered(usize),

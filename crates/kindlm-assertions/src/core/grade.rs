@@ -1,4 +1,4 @@
-//! The grade of a check in list form: pass or fail, a score, and a reason.
+//! The grade of a check in an `assert` list: pass or fail, a score, and a reason.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
     }
 }
 
-/// The grade of one check in list form.
+/// The grade of one check in an `assert` list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Grade {
     /// True if the check held.

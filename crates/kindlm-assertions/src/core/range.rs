@@ -46,7 +46,7 @@ impl Range {
         (enough && not_too_many).then_some(true)
     }
 
-    /// Returns the limit that the count misses as text, such as `at least 3`; `None` if the count is in the range.
+    /// Returns the text of the limit that the count violates, such as `at least 3`; `None` for a count in the range.
     pub(crate) fn missed(self, count: usize) -> Option<String> {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         match self {

@@ -80,7 +80,7 @@ fn is_word(text: &str) -> bool {
 }
 
 impl Conforming {
-    /// Returns the evidence about a value of the output: its violations, or that it conforms.
+    /// Returns the evidence about a value of the output: the violations, or that the value conforms.
     pub(crate) fn evidence(&self, value: &Value, output: &str) -> ResultEvidence {
         let errors = violations(&self.0, value);
         if errors.is_empty() {

@@ -1,4 +1,4 @@
-//! The shared parts of checks that call a service over HTTP: its host and the request.
+//! The shared parts of checks that call a service over HTTP: the host, the request and the answer.
 
 use std::sync::Arc;
 use std::time::Duration;

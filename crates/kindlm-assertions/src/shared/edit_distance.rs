@@ -20,8 +20,8 @@ pub(crate) enum Distance {
 
 /// Returns the distance of two texts.
 ///
-/// If the exact distance would take too long, it is computed only up to `limit`. If that would take too long too, the
-/// result is [`Distance::Unknown`].
+/// If the exact distance would take too long, the distance is computed only up to `limit`. If this would also take too
+/// long, the result is [`Distance::Unknown`].
 pub(crate) fn distance<T: HashableChar + Copy + PartialEq>(
     left: &[T],
     right: &[T],

@@ -2,7 +2,7 @@
 
 /// Returns true if a name matches a pattern.
 ///
-/// The time is at most proportional to the product of their lengths.
+/// The time is at most proportional to the product of the two lengths.
 pub(crate) fn matches(name: &str, pattern: &str) -> bool {
     let name: Vec<char> = name.chars().flat_map(char::to_lowercase).collect();
     let pattern: Vec<char> = pattern.chars().flat_map(char::to_lowercase).collect();

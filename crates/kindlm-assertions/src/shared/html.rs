@@ -187,8 +187,8 @@ pub(crate) struct HtmlParts {
 
 /// Parses a text as HTML.
 ///
-/// An end tag closes the innermost open element of its name; without such an element, it is ignored. Unlike browsers,
-/// the parser does not repair misnested tags.
+/// An end tag closes the innermost open element of its name. An end tag without such an element is ignored. Unlike
+/// browsers, the parser does not repair misnested tags.
 pub(crate) fn parse_html(text: &str) -> HtmlParts {
     let mut seen = HtmlParts::default();
     let mut open = OpenElements::default();

@@ -142,7 +142,7 @@ fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
     matched
 }
 
-/// The unmatched calls on both sides.
+/// The expected calls and the actual calls that have no match.
 struct Left {
     /// The expectations without a matching call.
     missing: Vec<usize>,

@@ -151,7 +151,7 @@ fn described(span: &Span) -> String {
 }
 
 impl TraceErrorSpans {
-    /// Returns the evidence of a failure: the number and the share of failed spans, if they violate their limits.
+    /// Returns the evidence of a failure: the number and the share of failed spans, each if it violates its limit.
     ///
     /// Without `not-`, the evidence also has the failed spans.
     fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {

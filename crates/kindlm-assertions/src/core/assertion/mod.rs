@@ -56,9 +56,9 @@ pub struct ExpectPath {
 /// The static facts about an assertion.
 #[derive(Debug)]
 pub struct Meta {
-    /// The id: the `type` in results and in list form.
+    /// The id: the `type` in results and in `assert` lists.
     pub id: &'static str,
-    /// The place under `expect`; `None` if the assertion can only be used in list form.
+    /// The place under `expect`; `None` if the assertion can only be used in `assert` lists.
     pub path: Option<ExpectPath>,
     /// The purpose of the check, in one sentence.
     pub summary: &'static str,
@@ -68,7 +68,7 @@ pub struct Meta {
     pub class: Class,
     /// The default effect of a failure. A gate must hold; a soft score is only reported.
     ///
-    /// An entry in list form can set another severity.
+    /// An entry of an `assert` list can set another severity.
     pub severity: Severity,
     /// The failure codes that the assertion can give.
     pub codes: &'static [Code],

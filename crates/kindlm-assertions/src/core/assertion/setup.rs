@@ -27,7 +27,7 @@ pub struct Setup<'a> {
     pub files: &'a dyn Files,
     /// The ids of the suite's models; `None` if references to models are not checked.
     pub models: Option<&'a [String]>,
-    /// The named entries in list form that `$ref` can refer to.
+    /// The named entries for `assert` lists that `$ref` can refer to.
     pub assertion_templates: Map<String, Value>,
     /// The default runtime and permissions of scripts, for checks that do not set them.
     pub scripts: ScriptSettings,
@@ -84,7 +84,7 @@ impl<'a> Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Returns the setup with this registry: configuration may name only its assertions.
+    /// Returns the setup with this registry. Configuration may then name only assertions of this registry.
     #[must_use]
     pub fn with_registry(self, registry: Arc<Registry>) -> Self {
         Self { registry, ..self }

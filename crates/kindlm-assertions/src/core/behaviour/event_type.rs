@@ -51,7 +51,7 @@ impl EventType {
         }
     }
 
-    /// Returns the channel of the type, which is its kind of evidence.
+    /// Returns the kind of evidence that events of this type belong to.
     pub(crate) fn channel(self) -> Channel {
         match self {
             Self::Message => Channel::Messages,

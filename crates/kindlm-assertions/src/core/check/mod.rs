@@ -28,7 +28,9 @@ pub(crate) const TOLERANCE: f64 = 1e-9;
 /// The metadata keys that can hold the required score.
 const THRESHOLDS: [&str; 2] = ["threshold", "minScore"];
 
-/// The start of [`Check::at`](crate::Check::at) for entries in list form. Only such entries may have `on`.
+/// The start of [`Check::at`](crate::Check::at) for entries of the `assert` list.
+///
+/// Only such entries may have `on`.
 const LISTED: &str = "/assert/";
 
 /// The reason why an assertion gets no evidence to judge.

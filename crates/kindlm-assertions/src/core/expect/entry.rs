@@ -1,4 +1,4 @@
-//! Compilation of entries in list form.
+//! Compilation of the entries of `assert` lists.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const OF_CALLS: [&str; 4] = ["input", "output", "before", "after"];
 /// The key that names the tool of a call in a list.
 const TOOL: &str = "tool";
 
-/// The key with the main configuration of most assertions in list form.
+/// The key with the main configuration of most entries of `assert` lists.
 const VALUE: &str = "value";
 
 impl<'a> Compiler<'a> {

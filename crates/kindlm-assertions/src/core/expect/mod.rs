@@ -23,7 +23,7 @@ use judges::Judges;
 
 pub use schema::expect_schema;
 
-/// The key of the list form.
+/// The key of a list of checks.
 const LIST: &str = "assert";
 
 /// The key for the options about judges in a block.
@@ -31,9 +31,11 @@ pub(crate) const JUDGING: &str = "judging";
 
 /// Returns the checks of a whole `expect` block, and all of its problems.
 ///
-/// Checks come in the order of the [`Registry`]. Checks in list form come last, in the order of the file. Problems come
-/// in the order of the file, except the problems of `judging`. The pointers of problems start at the block. A check
-/// with a problem is left out, unless [all of its problems are warnings](kindlm_types::ProblemKind::is_warning).
+/// Checks come in the order of the [`Registry`]. Checks of the `assert` list come last, in the order of the file.
+///
+/// Problems come in the order of the file, except the problems of `judging`. The pointers of problems start at the
+/// block. A check with a problem is left out, unless
+/// [all of its problems are warnings](kindlm_types::ProblemKind::is_warning).
 pub fn compile(expect: &Value, setup: &Setup<'_>) -> (Vec<Check>, Vec<Problem>) {
     compile_with(expect, setup, &Map::new())
 }

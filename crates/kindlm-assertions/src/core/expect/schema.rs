@@ -181,7 +181,7 @@ fn option_schemas() -> [(&'static str, Value); 12] {
 }
 
 impl RegisteredAssertion {
-    /// Returns the compiled schema; `list_form` adds the options that every entry takes.
+    /// Returns the compiled schema; `list_form` adds the options that every entry of an `assert` list takes.
     pub(super) fn shape(&self, list_form: bool) -> &Shape {
         let own = |definitions: &mut Definitions| placed(self.registration, definitions);
         if list_form {

@@ -72,7 +72,7 @@ pub enum Jury {
 }
 
 impl JudgeBlock {
-    /// The keys of the block, which a check can also have among its own keys.
+    /// The keys of the block. A check can also have these keys beside its own keys.
     pub(crate) const KEYS: [&'static str; 7] =
         ["model", "models", "samples", "temperature", "agg", "jury", "quorum"];
 

@@ -1,4 +1,4 @@
-//! The question of the user and the retrieved context, for checks that judge them.
+//! The question of the user and the retrieved context, which several checks show to a judge.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Shared parts of graded checks: the question to a judge, its reply, and the result.
+//! Shared parts of graded checks: the question to a judge, the reply, and the result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -120,9 +120,7 @@ impl Frame {
         self.with_note(AssertionResult::new(self.id, &self.label, verdict))
     }
 
-    /// Returns the errored result of a check that is evaluated too early.
-    ///
-    /// Some of its answers do not exist yet.
+    /// Returns the errored result of a check that is evaluated before all of its answers exist.
     pub(crate) fn unfinished(&self) -> AssertionResult {
         let message = "an answer that the check needs is missing";
         self.errored(FailureCode::INTERNAL_ERROR, message)

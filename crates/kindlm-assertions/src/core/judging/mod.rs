@@ -110,7 +110,8 @@ pub(crate) struct Inquiry {
     pub(crate) sample: u32,
     /// The number of bytes at the start of `user` that are equal for all judged outputs.
     pub(crate) shared: usize,
-    /// The values that a prompt of the user may insert. A verdict that the reply quotes from them does not count.
+    /// The values that a prompt of the user may insert. A verdict that the reply quotes from these values does not
+    /// count.
     ///
     /// Empty for KindLM's own prompts, whose data is in a fence.
     pub(crate) filled: Vec<String>,

@@ -1,8 +1,8 @@
 //! The judge panel: one model or a jury of several models. Each model is asked once or several times.
 //!
 //! A check returns its questions as if there were a single judge. The panel repeats the questions for every juror and
-//! sample, evaluates the check on the answers of each, and combines the results. So every check that asks a judge can
-//! have a jury.
+//! sample. For each sample, the panel evaluates the check on the answers of this sample. Then the panel combines the
+//! results. So every check that asks a judge can have a jury.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

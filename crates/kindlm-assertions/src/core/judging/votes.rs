@@ -306,7 +306,7 @@ fn mean(scores: &[f64]) -> Option<f64> {
 
 /// Returns the median; `None` for an empty list.
 ///
-/// For an even number of scores, it is the mean of the two in the middle.
+/// For an even number of scores, the median is the mean of the two middle scores.
 fn median(scores: &[f64]) -> Option<f64> {
     let mut sorted = scores.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -146,7 +146,7 @@ fn plain(written: &str, at: &str, help: &str) -> Result<String, Vec<Problem>> {
     Ok(plain)
 }
 
-/// Returns the normalized path of a file in the workspace, as recorded evidence names it.
+/// Returns the normalized path of a file in the workspace, in the form of paths in recorded evidence.
 ///
 /// A folder is a problem, and so is every path that [`plain`] rejects.
 pub(crate) fn stays_inside(written: &str, at: &str) -> Result<String, Vec<Problem>> {

@@ -36,9 +36,9 @@ impl Scanner {
         found
     }
 
-    /// Reads the number whose first digit was just read, if it is at most `most`.
+    /// Reads the rest of a number whose first digit was just read.
     ///
-    /// If the number is larger, the scanner reads nothing more and returns `None`.
+    /// If the number is larger than `most`, the scanner reads nothing more and returns `None`.
     pub(super) fn number_up_to(&mut self, most: usize) -> Option<usize> {
         let start = self.at.checked_sub(1)?;
         let digits: String =

@@ -211,7 +211,7 @@ impl Translator {
         }
     }
 
-    /// Writes a reference to the match of a group; without a match, it is empty.
+    /// Writes a reference to the match of a group. If the group has no match, the reference matches the empty text.
     fn reference(&mut self, number: usize) {
         let flag = if self.mode.ignore_case { "i" } else { "" };
         self.hard(&format!("(?({number})(?{flag}:\\{number})|)"));

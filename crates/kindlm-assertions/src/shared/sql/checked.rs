@@ -188,7 +188,7 @@ impl Sql {
         (!statements.is_empty() && !prose).then_some(statements)
     }
 
-    /// Returns true if SQL for `MySQL` or `MariaDB` calls `generate_series`, which they do not have.
+    /// Returns true if SQL for `MySQL` or `MariaDB` calls `generate_series`, a function of other databases.
     ///
     /// Models often make this mistake.
     fn calls_unknown(&self, tokens: &[Token]) -> bool {

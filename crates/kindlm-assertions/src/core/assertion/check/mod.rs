@@ -15,7 +15,7 @@ use crate::core::scripting::View;
 pub use rules::{BeginningRule, PassEvidence, ScoreRule, StaysValid};
 pub use traits::{LooksAt, Series, Traits};
 
-/// The options that every entry in list form takes.
+/// The options that every entry of an `assert` list takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The effect of a failure: a failed gate fails the execution, a failed soft check does not.

@@ -44,7 +44,7 @@ fn only_end_is_missing(execution: &Execution) -> bool {
     execution.completeness.unread.is_none() && execution.turns.iter().all(|it| it.unread.is_none())
 }
 
-/// A rule for the beginning of an output. It tells that the rest of the output cannot change the result.
+/// A rule that returns true if no text after the beginning of an output can change the result.
 #[derive(Clone)]
 pub struct BeginningRule(Arc<dyn Fn(&str) -> bool + Send + Sync>);
 
@@ -92,7 +92,7 @@ impl fmt::Debug for ScoreRule {
 pub struct PassEvidence(Arc<dyn Fn(&Evidence<'_>) -> Vec<ResultEvidence> + Send + Sync>);
 
 impl PassEvidence {
-    /// Creates the evidence from its function, which is called only for an assertion that holds.
+    /// Creates the evidence from a function, which is called only for an assertion that holds.
     pub fn new(
         build: impl Fn(&Evidence<'_>) -> Vec<ResultEvidence> + Send + Sync + 'static,
     ) -> Self {

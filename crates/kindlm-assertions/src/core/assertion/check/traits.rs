@@ -90,7 +90,7 @@ pub enum LooksAt {
     Record,
     /// The parts of a set. Each part has its own `LooksAt`.
     Parts {
-        /// True if all parts judge the output, so that `on` can replace it.
+        /// True if all parts judge the output. `on` can then replace the output.
         of_output: bool,
     },
 }

@@ -1,4 +1,4 @@
-//! A prompt of the user: the source of its messages, and the names that it uses.
+//! A prompt that the user wrote: the source of the messages, and the names in their templates.
 
 use kindlm_template::read_names;
 use kindlm_types::{Problem, ProblemKind, Role, nearest};
@@ -11,14 +11,14 @@ use crate::Setup;
 /// The prefix of a prompt that names a file.
 const FILE: &str = "file://";
 
-/// One message with its place.
+/// One message of the prompt, with its place in the configuration.
 #[derive(Clone, Debug)]
 pub(super) struct RubricPart {
     pub(super) role: Role,
     pub(super) content: String,
     /// The JSON pointer from the place of the prompt.
     at: String,
-    /// The start of an error message: the file, and the number of the message in it.
+    /// The start of an error message: the file, and the number of the message in the file.
     ///
     /// Empty if the pointer leads to the message.
     within: String,

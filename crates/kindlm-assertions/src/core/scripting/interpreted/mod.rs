@@ -27,7 +27,7 @@ pub(crate) struct Language {
     pub(crate) id: &'static str,
     /// The name of the language, as in promptfoo's reasons.
     pub(crate) name: &'static str,
-    /// The file extensions of its scripts.
+    /// The file extensions of scripts in this language.
     pub(crate) endings: &'static [&'static str],
     /// The interpreter.
     pub(crate) runtime: ScriptRuntime,
@@ -72,7 +72,7 @@ struct Block {
 #[derive(Debug)]
 pub(crate) struct Interpreted {
     language: &'static Language,
-    /// The code after its templates were rendered. It is a part of failure reasons.
+    /// The code after its templates were rendered. Failure reasons contain this code.
     code: String,
     label: String,
     source: ScriptSource,
