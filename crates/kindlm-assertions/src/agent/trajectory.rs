@@ -292,7 +292,7 @@ fn tool_name<'a>(
 ) -> Option<&'a str> {
     let by_key = || {
         attributes.iter().find_map(|(key, value)| {
-            // The list of tools that a model may call is not a tool call.
+            // A JSON list of the tools that a model may call is not the name of a called tool.
             let name = word(value).filter(|it| !is_structured(it))?;
             let is_name = words.tool_name.is_match(key)
                 || words.tool.is_match(key) && !words.no_tool.is_match(key);

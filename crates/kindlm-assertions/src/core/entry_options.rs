@@ -15,7 +15,7 @@ impl EntryOptions {
         self.threshold.map(|it| if self.negate { 1.0 - it } else { it })
     }
 
-    /// Returns the label of the result: the assertion's name, with `Not:` before it if negated.
+    /// Returns the label of the result: the assertion's name, with the prefix `Not:` if negated.
     pub(crate) fn label(&self, name: &str) -> String {
         if self.negate { format!("Not: {name}") } else { name.to_owned() }
     }

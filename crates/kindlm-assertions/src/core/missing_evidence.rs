@@ -19,8 +19,10 @@ pub(crate) fn no_output(execution: &Execution) -> String {
 
 /// Returns true if the output of an execution was not recorded.
 ///
-/// Either the record is known to be incomplete, so the last message may be missing. Or the output is empty and the
-/// source does not record all messages.
+/// This holds in two cases:
+///
+/// - The record is known to be incomplete, so the last message may be missing.
+/// - The output is empty, and the source does not record all messages.
 pub(crate) fn is_output_missing(execution: &Execution) -> bool {
     !execution.completeness.gaps.is_empty()
         || (execution.output.is_empty()

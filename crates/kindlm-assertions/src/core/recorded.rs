@@ -110,7 +110,7 @@ pub(crate) fn known_missing(execution: &Execution, channel: Channel) -> Option<S
     Some(unsupported.unwrap_or_else(|| why.into_owned()))
 }
 
-/// Returns the end of a sentence: the reason for missing evidence, or the advice to declare it complete.
+/// Returns the end of a sentence: the reason for missing evidence, or the advice to declare the evidence complete.
 pub(crate) fn missing_evidence_advice(execution: &Execution, channel: Channel) -> String {
     if let Some(why) = known_missing(execution, channel) {
         return format!(": {why}");

@@ -176,7 +176,7 @@ pub(crate) fn counted(
     let side = match (negate, is_above) {
         (false, true) => most.or(least),
         (false, false) => least.or(most),
-        // The count must leave the range, so it must go below the lower end or above the upper end.
+        // The count must be outside the range: below the lower limit, or above the upper limit.
         (true, _) => least
             .filter(|it| it.0 >= 1.0)
             .map(|(it, _)| (it - 1.0, Bound::AtMost))

@@ -94,7 +94,7 @@ fn compile_file(files: &dyn Files, path: &str) -> Compiled {
             outside: matches!(err, FileError::Outside { .. }),
         }]
     })?;
-    // Editors may put a byte order mark at the start of files, which is not valid JSON.
+    // Editors may put a byte order mark at the start of a file. This mark is not valid JSON.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let schema: Value = serde_json::from_str(text)
         .map_err(|err| fault(format!("`{path}` is not valid JSON: {err}")))?;

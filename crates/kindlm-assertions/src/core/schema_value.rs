@@ -73,7 +73,7 @@ fn written(text: &str, setup: &Setup<'_>) -> Result<Value, Problem> {
     }
 }
 
-/// Returns true if a text is a word, which no schema is.
+/// Returns true if a text is a single word. No schema is a single word.
 fn is_word(text: &str) -> bool {
     let is_part = |it: char| it.is_alphanumeric() || matches!(it, '_' | '-');
     !text.trim().is_empty() && text.trim().chars().all(is_part)

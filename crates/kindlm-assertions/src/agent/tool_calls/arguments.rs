@@ -10,7 +10,7 @@ use crate::shared::compare;
 /// The highest number of schema violations that are named per call.
 const NAMED: usize = 20;
 
-/// Returns the call with the fewest differences, and its differences.
+/// Returns the call with the fewest differences, and these differences.
 ///
 /// If several calls have the fewest differences, the first of them is returned. Returns `None` without calls, or if a
 /// call has no difference.

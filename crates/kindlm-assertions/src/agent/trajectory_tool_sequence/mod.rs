@@ -158,7 +158,7 @@ impl Assertion for ToolSequence {
             Mode::InOrder => self.in_order(seen),
             Mode::Exact => self.exactly(seen),
         };
-        // A sequence that the known steps contain stays valid, whatever the unknown steps are.
+        // If the known steps contain the sequence in order, no unknown step can change that.
         if steps.missing.is_some() && !(holds && self.mode == Mode::InOrder) {
             return steps.undecided(ID, LABEL);
         }

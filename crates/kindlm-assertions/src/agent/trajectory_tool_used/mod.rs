@@ -131,7 +131,7 @@ fn build(
     Ok(Arc::new(ToolUsed { expected, negate: own.negate }))
 }
 
-/// Returns the grade of a check that all tools were used; with `negate`, that none was.
+/// Grades the condition that all tools were used, or with `negate`, that no tool was used.
 ///
 /// Returns `None` if unknown steps would decide.
 fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
@@ -160,7 +160,7 @@ fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
     Some(Grade::with(pass, reason))
 }
 
-/// Returns the grade of a check of the number of uses; `None` if unknown steps would decide.
+/// Grades the number of uses; `None` if unknown steps would decide.
 fn counted(wanted: &Pattern, range: Range, steps: &Steps, negate: bool) -> Option<Grade> {
     let found: Vec<&Step> = steps.seen.iter().filter(|it| wanted.matches(it)).collect();
     let count = found.len();

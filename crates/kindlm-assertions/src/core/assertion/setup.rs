@@ -105,7 +105,9 @@ impl Setup<'_> {
         Self { tells_missing: true, ..self }
     }
 
-    /// Returns a setup whose checks keep their labels with templates as written, for [`Check::name`](crate::Check::name).
+    /// Returns a setup whose checks also keep the labels with unrendered templates.
+    ///
+    /// [`Check::name`](crate::Check::name) uses these labels.
     #[must_use]
     pub fn with_written_labels(self) -> Self {
         Self { keeps_written_labels: true, ..self }
@@ -145,8 +147,8 @@ impl Setup<'_> {
 
     /// Returns the script settings of the suite, overridden by the check's own block.
     ///
-    /// Fails if the block is not valid. If the setup is [sandboxed](Self::sandboxed), it also fails for a block that
-    /// needs more than the sandbox.
+    /// Fails if the block is not valid. In a [sandboxed](Self::sandboxed) setup, also fails for a block that needs more
+    /// than the sandbox.
     pub(crate) fn script_settings(
         &self,
         block: Option<&ScriptsBlock>,

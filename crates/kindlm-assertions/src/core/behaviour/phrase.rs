@@ -69,7 +69,7 @@ impl PhrasePattern {
         }
     }
 
-    /// Returns the evidence about a text: the places of the phrase if it occurs, else its absence.
+    /// Returns the evidence about a text: the places of the phrase, or the evidence that the phrase is absent.
     pub(crate) fn evidence(&self, of: CheckedText, text: &str) -> ResultEvidence {
         let places: Vec<_> = match self {
             Self::Text(phrase) => {

@@ -17,8 +17,8 @@ const SCRIPT: &str = "$script";
 /// A pattern for a value.
 ///
 /// Objects may have more keys than the pattern. Lists must have the same length. `{$regex: …}` is matched against the
-/// value at its place, and a value other than a text is matched as JSON. `{$script: …}` is a script that returns `true`
-/// or `false` for the value at its place.
+/// value at the same place, and a value other than a text is matched as JSON. `{$script: …}` is a script that returns
+/// `true` or `false` for the value at the same place.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     Equal(Value),

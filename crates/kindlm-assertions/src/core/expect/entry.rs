@@ -384,7 +384,7 @@ impl<'a> Compiler<'a> {
                 let unknown = instructions.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
                 if self.setup.tells_missing {
-                    // An empty text that comes from a missing variable is reported already.
+                    // Leave out problems at places with a reported problem: a missing variable may cause an empty text.
                     let mut idle = check.traits.no_effect.clone();
                     let is_told = |at: &str| self.problems.iter().any(|it| it.pointer == at);
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));

@@ -293,7 +293,7 @@ fn unknown_type(registry: &Registry, id: &str) -> Problem {
     Problem::new("/type", format!("there is no assertion `{id}`")).with_help(help)
 }
 
-/// Returns true if the place of some assertion is below this place.
+/// Returns true if an assertion has its place below this pointer.
 fn is_container(registry: &Registry, pointer: &str) -> bool {
     registry
         .iter()

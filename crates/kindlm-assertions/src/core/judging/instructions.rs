@@ -11,7 +11,7 @@ use super::{GradingPrompt, digest};
 #[derive(Clone, Debug, Default)]
 pub struct Instructions {
     digests: Vec<String>,
-    /// The system prompt that never varies; `None` for instructions from prompts.
+    /// The system prompt that never varies; `None` if the instructions come from `prompts`.
     system: Option<&'static str>,
     prompts: Vec<GradingPrompt>,
     criteria: Vec<Criterion>,

@@ -173,9 +173,9 @@ pub(crate) struct Respondent<'a> {
 }
 
 impl Respondent<'_> {
-    /// Takes over the number of requests of an earlier verdict, if that number is higher.
+    /// Returns the respondent with the number of requests of an earlier verdict, if that number is higher.
     ///
-    /// This verdict depends on the earlier verdict.
+    /// This is for a verdict that depends on the earlier verdict.
     pub(crate) fn after(self, earlier: Respondent<'_>) -> Self {
         Self { asked: self.asked.max(earlier.asked), ..self }
     }
@@ -268,7 +268,7 @@ impl Inquiry {
         std::iter::once(first).chain(again).collect()
     }
 
-    /// Returns the verdict of the first readable reply and its model, or the obstacle.
+    /// Returns the first readable verdict and the model that gave it, or the reason why there is no verdict.
     pub(crate) fn verdict<'a, T>(
         &self,
         answers: &'a Answers,

@@ -89,7 +89,7 @@ impl Panel {
         })
     }
 
-    /// Wraps an assertion so that the judges of this panel answer its questions.
+    /// Wraps an assertion so that the judges of this panel answer the assertion's questions.
     ///
     /// The assertion is returned unchanged if the suite's judge is asked once at the default temperature.
     pub(crate) fn judging(self, assertion: Arc<dyn Assertion>) -> Arc<dyn Assertion> {

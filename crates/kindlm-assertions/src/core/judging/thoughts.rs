@@ -35,8 +35,8 @@ const BARE: (&str, &str) = ("analysis", "assistantfinal");
 
 /// Returns the reply without its reasoning. The error describes the reply, such as `its reasoning does not end`.
 ///
-/// A closing mark without an opening one ends reasoning that starts with the reply, because many chat templates write
-/// the opening mark themselves. There is no answer if the reasoning does not end, or if there is no other text.
+/// If a closing mark has no opening mark, the reply starts with reasoning, because many chat templates write the
+/// opening mark themselves. Fails if the reasoning does not end, or if the reply has no other text.
 pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
     if is_json(reply) {
         return Ok(Cow::Borrowed(reply));
@@ -75,7 +75,7 @@ pub(super) fn without_thoughts(reply: &str) -> Result<Cow<'_, str>, String> {
 
 /// Returns true if a text is one JSON value, fenced or not.
 ///
-/// Marks inside the value are then part of its texts, and there is no reasoning around the value.
+/// The marks in such a text are parts of JSON strings, not marks around reasoning.
 fn is_json(text: &str) -> bool {
     let text = text.trim();
     let fenced = text.strip_prefix("```").and_then(|it| it.strip_suffix("```"));

@@ -31,7 +31,7 @@ pub(super) struct Ballot {
     pub(super) who: &'static str,
 }
 
-/// The metadata key about a single vote, which a combined result does not have.
+/// A metadata key about a single vote. Combined results do not have this key.
 const OF_ONE_VOTE: &str = "driftByOrder";
 
 /// The rule by which a check turns a score into a verdict.

@@ -184,7 +184,7 @@ impl Selector {
 
     /// Returns true if the value comes from the agent itself: its output, messages, calls or events.
     ///
-    /// A part that such a value lacks does not exist. Other values may lack a part that exists.
+    /// If such a value lacks a part, the part does not exist. If another value lacks a part, the part may still exist.
     fn is_from_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
@@ -222,7 +222,9 @@ impl Selector {
             && call.is_some_and(|it| it.get("output").is_none())
     }
 
-    /// Returns the value of the first word of the path. The error is [`Absent`] or [`Unknown`], with the reason.
+    /// Returns the value that the first word of the path names.
+    ///
+    /// The error is [`Absent`] or [`Unknown`], with the reason.
     fn root<'e>(&self, execution: &'e Execution) -> Result<Cow<'e, Value>, Selected> {
         let needs = |channel: Channel| {
             if execution.is_complete_for(channel) {

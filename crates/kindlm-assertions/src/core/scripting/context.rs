@@ -72,7 +72,7 @@ fn value(execution: &Execution, config: Option<&Value>) -> Map<String, Value> {
     put("config", config.cloned());
     put("metadata", some_map(&metadata(execution)));
     let events = execution.events();
-    // In an incomplete list, a check for the absence of a call would pass, so an incomplete list is left out.
+    // An incomplete list is left out. Otherwise, a check for the absence of a call would pass.
     put(
         "toolCalls",
         execution.is_complete_for(Channel::Actions).then(|| crate::core::on::calls(&events)),

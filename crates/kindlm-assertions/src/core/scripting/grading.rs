@@ -75,7 +75,7 @@ fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
 
 /// Returns one component of a grading result.
 ///
-/// Its verdict is shown but does not count, because the script has already weighed it.
+/// The verdict of a component is shown but does not count, because the script has already considered it in the result.
 fn component(id: &str, part: &Value, index: usize) -> AssertionResult {
     let label = format!("Part {}", index + 1);
     let Some((object, pass)) =

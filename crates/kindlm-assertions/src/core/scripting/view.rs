@@ -58,7 +58,7 @@ pub(crate) fn see(views: &[View], evidence: &Evidence<'_>) -> Viewed {
                 match evidence.answers.get(&question) {
                     None => return Viewed::Ask(Box::new(question)),
                     Some(answer) => made(execution, answer).map(|made| {
-                        // If the answer is incomplete, so is the value that the script made from it.
+                        // If the answer is incomplete, the value that the script made from it is incomplete too.
                         let incomplete = execution.incomplete_output().map(Cow::into_owned);
                         Execution {
                             completeness: Completeness { unread: incomplete, ..made.completeness },

@@ -65,7 +65,7 @@ pub(super) fn alternatives(glob: &str) -> Vec<String> {
 
 /// Returns the first braces of a glob; `None` if it has no complete braces.
 ///
-/// The parts are the text before them, the alternatives, and the text after them.
+/// The result has the text before the braces, the alternatives, and the text after the braces.
 fn braces(glob: &str) -> Option<(&str, Vec<&str>, &str)> {
     let (mut depth, mut start, mut option) = (0_usize, 0, 0);
     let mut options = Vec::new();

@@ -34,15 +34,15 @@ pub(crate) fn missing(id: &str, label: &str, why: impl Into<String>) -> Vec<Asse
 
 /// A path, or a glob for paths.
 ///
-/// A path that is equal to the text matches even if the text looks like a glob. If the text names a folder, or may
-/// name a folder, everything inside that folder matches.
+/// A path that equals `written` matches, even if `written` looks like a glob. If `written` names a folder, or may name
+/// a folder, everything inside that folder matches.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     written: String,
-    /// True if the text ends with `/`, so that only a folder can match.
+    /// True if the configured path ends with `/`, so that only a folder can match.
     is_folder: bool,
     glob: GlobMatcher,
-    /// The matcher of the files inside the folder; equal to `glob` if the text cannot name a folder.
+    /// The matcher of the files inside the folder; equal to `glob` if `written` cannot name a folder.
     inside: GlobMatcher,
 }
 

@@ -23,7 +23,7 @@ pub(super) enum Engine {
 pub(super) struct Translated {
     /// The pattern in the engine's syntax.
     ///
-    /// For [`Engine::Linear`], it is not usable if `needs_backtracking` is set.
+    /// For [`Engine::Linear`], the text is not usable if `needs_backtracking` is set.
     pub(super) text: String,
     /// True if the pattern has look-around, back-references or similar features.
     pub(super) needs_backtracking: bool,

@@ -165,7 +165,7 @@ fn assigned(assignment: &Assignment) -> &[ObjectName] {
     }
 }
 
-/// Returns the assignments to a row that exists already, such as those of `ON DUPLICATE KEY UPDATE`; empty without them.
+/// Returns the assignments to a row that exists already, such as those of `ON DUPLICATE KEY UPDATE`.
 fn upserted(insert: &Insert) -> &[Assignment] {
     match &insert.on {
         Some(OnInsert::DuplicateKeyUpdate(assignments)) => assignments,

@@ -1,4 +1,4 @@
-//! Reserved words in the place of names, which the parser accepts and databases reject.
+//! Detection of reserved words that are used as names. The parser accepts such names, but databases reject them.
 
 use std::ops::ControlFlow;
 

@@ -18,7 +18,9 @@ use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
 };
 
-/// The command was not found, was ended by a signal, or took too long, which proves nothing about the agent.
+/// The command was not found, was ended by a signal, or took too long.
+///
+/// None of these cases proves anything about the agent.
 const COMMAND_BROKEN: FailureCode = FailureCode::new("COMMAND_BROKEN");
 const ID: &str = "command-succeeded";
 

@@ -147,7 +147,7 @@ impl InDiff {
         }
     }
 
-    /// Returns the places of the phrase in the changed files, or its absence.
+    /// Returns the places of the phrase in the changed files, or the evidence that the phrase is absent.
     fn evidence(&self, changes: &[&FileChange], found: &[&str]) -> Vec<ResultEvidence> {
         let found = changes.iter().filter(|it| found.contains(&it.path.as_str())).take(MOST);
         let places = found.flat_map(|change| {

@@ -10,8 +10,8 @@ use crate::Evidence;
 
 /// The results that stay valid although a part of the output is missing.
 ///
-/// A match stays valid. An absence does not, because the text may be in the missing part. If the model was cut off, the
-/// end of the output is missing.
+/// A match stays valid. An absence does not, because the text may be in the missing part. If the answer was cut off,
+/// the end of the output is missing.
 #[derive(Clone, Debug)]
 pub enum StaysValid {
     /// No result stays valid.

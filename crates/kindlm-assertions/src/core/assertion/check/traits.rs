@@ -71,7 +71,7 @@ pub struct Traits {
 /// A part of a check that is counted separately over many records, such as one key of its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
-    /// The name of the part. It does not depend on the evidence.
+    /// The name of the part, which does not depend on the evidence.
     pub name: String,
     /// The prefixes of labels. A result whose label starts with one of them belongs to this part.
     pub labels: &'static [&'static str],
