@@ -151,9 +151,9 @@ fn described(span: &Span) -> String {
 }
 
 impl TraceErrorSpans {
-    /// Returns the evidence of a failure: the number and the share of failed spans, each if it violates its limit.
+    /// Returns the evidence of a failure: the number and the share of failed spans.
     ///
-    /// Without `not-`, the evidence also has the failed spans.
+    /// A measure on the right side of its limit is left out. Without `not-`, the evidence also has the failed spans.
     fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {
         let meant = || trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         let errors: Vec<String> = meant().filter(|it| failed(it)).map(described).collect();

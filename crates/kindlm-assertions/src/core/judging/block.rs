@@ -86,7 +86,7 @@ impl JudgeBlock {
         self.model.is_some() || self.models.is_some()
     }
 
-    /// Returns this block, with the options of `below` that this block does not set.
+    /// Returns this block, completed with the options of `below` that this block does not set.
     ///
     /// `model` and `models` count as one option here. If this block names judges, `jury` and `quorum` of `below` do not
     /// apply.

@@ -102,7 +102,7 @@ impl Panel {
 
     /// Adds the judges and their options to a result.
     ///
-    /// So a verdict of three samples cannot be mistaken for a verdict of a single sample.
+    /// Without these options, a verdict of three samples would look like a verdict of a single sample.
     fn add_judging(&self, result: &mut AssertionResult) {
         let mut judging = self.judging.clone();
         if judging.models.is_none() {
