@@ -127,7 +127,7 @@ fn written_name<'t>(node: &Node<'_, 't>) -> &'t str {
     &tag[..end.unwrap_or(tag.len())]
 }
 
-/// Returns the evidence of a failure: that there is no XML, the missing elements, or the places of unwanted XML.
+/// Returns the evidence of a failure: the absence of XML, the missing elements, or the places of unwanted XML.
 pub(crate) fn evidence(paths: &[String], roots: &[Node<'_, '_>], text: &str) -> ResultEvidence {
     let missing = missing(paths, roots);
     if roots.is_empty() {

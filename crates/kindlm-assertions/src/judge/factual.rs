@@ -53,8 +53,9 @@ pub(crate) struct Config {
     /// Its variables are `{{ input }}`, `{{ ideal }}` and `{{ completion }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
-    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
-    /// prompt (`prompt`).
+    /// The task that the judge sees: `query` (default) or `prompt`.
+    ///
+    /// `query` is the variable `query`, or else the last message of the user. `prompt` is the whole prompt.
     #[serde(default)]
     input: TaskSource,
 }

@@ -14,9 +14,9 @@ const LONGEST: usize = 100_000;
 /// The search tries every brace as the start of an object. Without this limit, many braces would take quadratic time.
 const MOST_WORK: usize = 4_000_000;
 
-/// The cost of a failed attempt to parse plain JSON, in bytes.
+/// The estimated cost of a failed attempt to parse plain JSON, in bytes.
 ///
-/// The attempt ends soon, because the parser accepts at most 128 nested levels.
+/// Most attempts fail early, because the parser accepts at most 128 nested levels.
 const FAILURE: usize = 400;
 
 /// The deepest nesting of an object in relaxed JSON.

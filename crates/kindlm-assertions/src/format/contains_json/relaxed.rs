@@ -87,7 +87,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a text in double or single quotes; `None` if there is no closed text.
+    /// Reads a text in double or single quotes; `None` without an opening or a closing quote.
     fn quoted(&mut self) -> Option<String> {
         let quote = self.rest.chars().next().filter(|it| matches!(it, '"' | '\''))?;
         let mut escaped = false;

@@ -59,9 +59,9 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 }
 
 impl ContainsSql {
-    /// Returns the first problem if no SQL in the output is accepted, else `None`.
+    /// Returns the first problem if no SQL in the output is accepted; `None` if some SQL is accepted.
     ///
-    /// If the output has no code block, or only code blocks of other languages, the whole output is checked.
+    /// The function checks each of the [`blocks`]. Without such a block, it checks the whole output.
     fn fault(&self, output: &str) -> Option<Fault> {
         let blocks = blocks(output);
         let texts = if blocks.is_empty() { vec![output.to_owned()] } else { blocks };

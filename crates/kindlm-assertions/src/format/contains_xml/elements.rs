@@ -15,7 +15,7 @@ struct Open<'t> {
 /// Returns the outermost elements with matching tags, as written in the text.
 ///
 /// An element that contains a tag without a match is left out, but elements inside it may be found. This function only
-/// finds the start and the end of elements, in a single pass. A parser checks later that they are well-formed.
+/// finds the start and the end of elements, in a single pass. A parser checks later that the elements are well-formed.
 pub(super) fn find(text: &str) -> Vec<&str> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     let mut open: Vec<Open<'_>> = Vec::new();

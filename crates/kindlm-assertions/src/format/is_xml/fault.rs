@@ -39,7 +39,7 @@ fn outside(text: &str, pos: TextPos) -> (TextPos, String) {
     }
 }
 
-/// Returns the parser's message without the place at its end.
+/// Returns the parser's message without the position at its end.
 fn message_of(error: &Error) -> String {
     let said = error.to_string();
     match said.rsplit_once(" at ") {
@@ -48,7 +48,7 @@ fn message_of(error: &Error) -> String {
     }
 }
 
-/// Returns the text from a place on.
+/// Returns the part of a text that starts at `pos`.
 fn rest(text: &str, pos: TextPos) -> &str {
     let line_start = match pos.row {
         0 | 1 => 0,
@@ -60,14 +60,15 @@ fn rest(text: &str, pos: TextPos) -> &str {
     &line[start..]
 }
 
-/// Returns the place of the next `until` from `pos` on, or of the last character.
+/// Returns the position of the first `until` at or after `pos`. Without an `until`, returns the position of the last
+/// character.
 fn end(text: &str, pos: TextPos, until: char) -> TextPos {
     let rest = rest(text, pos);
     let length = rest.find(until).map_or(rest.len(), |at| at + until.len_utf8());
     last(&text[..text.len() - rest.len() + length])
 }
 
-/// Returns the place of the last character of a text.
+/// Returns the position of the last character of a text.
 fn last(text: &str) -> TextPos {
     let line = text.rsplit('\n').next().unwrap_or_default();
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

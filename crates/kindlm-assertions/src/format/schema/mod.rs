@@ -69,7 +69,7 @@ struct Config {
     /// `json` parses the output and validates it against the schema; `text` (default) leaves the output unchanged.
     #[serde(default)]
     format: Format,
-    /// A file with the JSON Schema, relative to the config file. `json` requires it, or `schema`.
+    /// A file with the JSON Schema, relative to the config file. `json` requires `schemaFile` or `schema`.
     schema_file: Option<String>,
     /// The JSON Schema itself, instead of `schemaFile`.
     schema: Option<Value>,
@@ -219,7 +219,7 @@ fn evidence_of_pass(output: &str, is_json: bool, wanted: &[String]) -> Vec<Resul
     wanted.iter().map(|it| phrase_evidence(output, it)).collect()
 }
 
-/// Returns true for a found text and an exceeded length, which stay valid whatever text follows.
+/// Returns true if a text was found, or if the output is too long. Such a result stays valid whatever text follows.
 fn is_found(result: &AssertionResult) -> bool {
     match &result.verdict {
         Verdict::Pass => result.label.starts_with(CONTAINS),

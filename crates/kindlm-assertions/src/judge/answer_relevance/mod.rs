@@ -1,4 +1,6 @@
-//! `answer-relevance`: the output answers the question, judged by the questions that it would answer.
+//! `answer-relevance`: the output answers the question of the user.
+//!
+//! A judge generates questions that the output answers. The score is their mean similarity to the user's question.
 
 use std::sync::Arc;
 
@@ -89,13 +91,13 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
     Ok(Arc::new(AnswerRelevance { frame, embedding_model: config.embedding_model }))
 }
 
-/// The generated questions with their similarities, and the judge.
+/// The generated questions with their similarities to the user's question, and the judge.
 type GeneratedQuestions<'a> = (Vec<(String, f64)>, Respondent<'a>);
 
 impl AnswerRelevance {
     /// Builds the request for one of the questions that the output answers.
     ///
-    /// The error is the errored result of the check.
+    /// The error is the reason why the judge is not asked.
     fn inquiry(&self, evidence: &Evidence<'_>, number: u32) -> Result<Inquiry, NotAsked> {
         let output = &evidence.execution.output;
         let vars = [("answer", json!(output))];
@@ -220,7 +222,7 @@ impl Assertion for AnswerRelevance {
     }
 }
 
-/// Reads the question in a reply: in JSON, or the whole reply. An empty question is an error.
+/// Reads the question in a reply: in JSON, or the whole reply. Fails if the question is missing, empty or not a text.
 fn read_question(reply: &str) -> Result<String, Flaw> {
     let objects = objects(reply)?;
     let question = match only(&objects, "question")? {

@@ -44,8 +44,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "ClassifierConfig")]
 struct Config {
-    /// All labels that the output may have, because the judge must choose among them. A model that classifies knows its
-    /// labels; `rubricPrompt: "{{ output }}"` asks it without `labels`.
+    /// All labels that the output may have. The judge must choose among them. A classification model knows its own
+    /// labels: `rubricPrompt: "{{ output }}"` asks such a model without `labels`.
     #[serde(default)]
     #[schemars(length(min = 2))]
     labels: Option<Vec<String>>,
@@ -67,7 +67,7 @@ const THRESHOLD: f64 = 1.0;
 #[derive(Debug)]
 struct Classifier {
     frame: Frame,
-    /// The labels; empty if the model that classifies has its own.
+    /// The labels; empty if the judge is a classification model with its own labels.
     labels: Vec<String>,
     wanted: Option<String>,
 }
@@ -130,7 +130,7 @@ impl Grader for Classifier {
             Some(wanted) => label == wanted,
             None => true,
         });
-        // A model that classifies leaves out labels that do not fit at all.
+        // A classification model leaves out labels that do not fit at all.
         let score = fits.map(|(_, score)| *score).reduce(f64::max).unwrap_or(0.0);
         let all: serde_json::Map<String, Value> =
             scores.iter().map(|(label, score)| (label.clone(), json!(score))).collect();
@@ -145,9 +145,9 @@ impl Grader for Classifier {
     }
 }
 
-/// Reads the score of each label in a reply. A missing or unknown label is an error.
+/// Reads the score of each label in a reply. If `labels` is empty, the reply may have any labels.
 ///
-/// If `labels` is empty, the reply may have any labels.
+/// Fails if the reply has no scores, if a label is missing or unknown, or if a score is not a number from 0 to 1.
 fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Flaw> {
     let objects = objects(reply)?;
     if objects.is_empty() {
@@ -155,7 +155,7 @@ fn read_scores(reply: &str, labels: &[String]) -> Result<Vec<(String, f64)>, Fla
     }
     let scores = match only(&objects, "scores")? {
         Some(scores) => scores.as_object().ok_or("`scores` is not an object")?,
-        // A model that classifies answers only with its labels and scores.
+        // A classification model answers only with its labels and scores.
         None if labels.is_empty() => objects.last().ok_or("it holds no JSON object")?,
         None => return Err("`scores` is missing".into()),
     };

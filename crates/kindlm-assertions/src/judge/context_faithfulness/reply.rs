@@ -23,7 +23,7 @@ pub(super) fn read_statements(reply: &str) -> Result<Vec<String>, Flaw> {
     if lines.is_empty() { Err("it is empty".into()) } else { Ok(lines) }
 }
 
-/// Reads for each of `count` statements whether the context supports it.
+/// Reads the verdicts on `count` statements; true means that the context supports the statement.
 ///
 /// Fails unless the reply has a valid verdict on each statement.
 pub(super) fn read_verdicts(reply: &str, count: usize) -> Result<Vec<bool>, Flaw> {
@@ -62,7 +62,7 @@ fn in_prose(reply: &str) -> Result<Vec<bool>, Flaw> {
 
 /// Returns true if a line starts with both verdicts: `yes and no`, `no/yes`.
 ///
-/// The reasons of the judge may come after both words.
+/// The judge's reasons may follow on the same line.
 fn is_both(line: &str) -> bool {
     let words: Vec<&str> = split_words(line).collect();
     let are_both = |a: &str, b: &str| matches!((a, b), ("yes", "no") | ("no", "yes"));

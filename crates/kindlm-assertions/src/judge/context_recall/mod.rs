@@ -122,7 +122,7 @@ impl Grader for ContextRecall {
 
 /// Reads the statements in a reply: JSON, or lines with the label `[Attributed]` or `[Not Attributed]`.
 ///
-/// Fails if the reply has no statement.
+/// Fails if the reply has no statement, or if a statement has no valid verdict.
 fn read_statements(reply: &str) -> Result<Vec<Statement>, Flaw> {
     let objects = objects(reply)?;
     let statements: Vec<Statement> = match only(&objects, "statements")? {

@@ -153,8 +153,8 @@ impl Grader for ContextRelevance {
 
 /// Reads the quotes that a judge chose from the context: in JSON, or one per line.
 ///
-/// Returns no quote if the judge replied [`INSUFFICIENT`]. Fails for an empty reply, for invalid JSON fields, and if it is
-/// unclear whether the judge replied [`INSUFFICIENT`].
+/// Returns no quote if the judge replied [`INSUFFICIENT`]. Fails for an empty reply, for invalid JSON fields, and for
+/// an unclear use of [`INSUFFICIENT`].
 fn picked(reply: &str) -> Result<Vec<String>, Flaw> {
     let objects = objects(reply)?;
     if let Some(sentences) = only(&objects, "sentences")? {

@@ -37,7 +37,7 @@ fn sentences(line: &str) -> Vec<&str> {
     found.into_iter().map(str::trim).filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns the number of units of which a single quote contains more than half.
+/// Returns the number of quoted units. A unit is quoted if one quote contains more than half of the unit.
 pub(super) fn quoted(units: &[String], quotes: &[String]) -> usize {
     let quotes: Vec<String> =
         quotes.iter().map(|it| plain(it)).filter(|it| !it.is_empty()).collect();

@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     build: Build::Graded(build),
 };
 
-/// The size of the window of turns that is judged at a time, and the prompt.
+/// The number of turns that the judge sees at a time, and the prompt.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ConversationRelevanceConfig")]
@@ -110,7 +110,7 @@ fn conversation(execution: &Execution) -> Vec<Exchange> {
 impl ConversationRelevance {
     /// Returns one question for each answer of the conversation.
     ///
-    /// The error is the errored result of the check.
+    /// The error is the reason why the judge is not asked.
     fn inquiries(&self, evidence: &Evidence<'_>) -> Result<Vec<Inquiry>, NotAsked> {
         let all = conversation(evidence.execution);
         let windows = (1..=all.len()).map(|end| &all[end.saturating_sub(self.window)..end]);

@@ -52,8 +52,9 @@ struct Config {
     /// Replaces the prompts.
     #[serde(default)]
     rubric_prompt: Prompts,
-    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
-    /// prompt (`prompt`).
+    /// The task that the judge sees: `query` (default) or `prompt`.
+    ///
+    /// `query` is the variable `query`, or else the last message of the user. `prompt` is the whole prompt.
     #[serde(default)]
     input: TaskSource,
 }
@@ -127,7 +128,7 @@ struct Scored {
 impl GEval {
     /// Builds the request for the steps of a criterion. The request is equal for all outputs.
     ///
-    /// The error is the errored result of the check.
+    /// The error is the reason why the judge is not asked.
     fn ask_steps(&self, evidence: &Evidence<'_>, criterion: &str) -> Result<Inquiry, NotAsked> {
         let vars = [("criteria", json!(criterion))];
         self.frame.inquiry_by(&self.steps, evidence, &vars, MAX_TOKENS, || BuiltInQuestion {

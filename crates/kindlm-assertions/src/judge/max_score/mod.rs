@@ -169,7 +169,7 @@ impl MaxScore {
     fn result(&self, comparison: &OutputComparison<'_>, scores: &[f64]) -> AssertionResult {
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let same = |it: f64| (it - most).abs() <= TOLERANCE;
-        // Of several outputs with the highest score, the first is the best output. So there is always exactly one.
+        // If several outputs have the highest score, the first of them wins.
         let winner = scores.iter().position(|it| same(*it));
         let ties = scores.iter().filter(|it| same(**it)).count();
         let own = scores.get(comparison.own).copied().unwrap_or(f64::NEG_INFINITY);

@@ -150,7 +150,7 @@ impl PromptAssertion {
         rules.iter().map(render).collect()
     }
 
-    /// Returns the questions, each with its rules: a single question for up to [`MOST_RULES`] rules.
+    /// Splits the rules into groups of at most [`MOST_RULES`], and returns each group with its question.
     fn inquiries<'s, 'r>(
         &'s self,
         rules: &'r [Cow<'r, Rule>],

@@ -24,7 +24,7 @@ pub(super) const SYSTEM: &str = concat!(
     r#"{"mark": "the mark of the BEGIN line", "results": [{"id": "the rule's id", "pass": true or false, "reasoning": "one sentence that says why"}]}"#
 );
 
-/// The number of answer tokens for the frame of the answer, and for each rule.
+/// The maximum number of answer tokens: a fixed part, and a part for each rule.
 const TOKENS: (u32, u32) = (256, 128);
 
 /// Builds the question about these rules.

@@ -62,7 +62,8 @@ impl Judgements {
 
     /// Returns the rules to ask the judge about again, and the flaws of the reply.
     ///
-    /// The flaws are the end of a sentence about the reply. Returns `None` if every rule has a verdict or a contradiction.
+    /// The flaws are one text, which is the end of a sentence about the reply. Returns `None` if every rule has a
+    /// verdict or a contradiction.
     pub(super) fn open(&self) -> Option<(Vec<&str>, String)> {
         let is_open = |it: &&(String, _)| matches!(it.1, Err(Flaw::Unreadable(_)));
         let open: Vec<&(String, Result<Judgement, Flaw>)> =

@@ -46,7 +46,7 @@ pub(super) enum WhenEntry {
 }
 
 impl Rule {
-    /// Returns the problems of the templates in the rule, with pointers from the rule.
+    /// Returns the problems of the templates in the rule. The pointers are relative to the rule.
     pub(super) fn faults(&self) -> impl Iterator<Item = Problem> {
         let criteria = self.criteria.iter().enumerate();
         let criteria = criteria.map(|(index, it)| (format!("/criteria/{index}"), it));
@@ -56,7 +56,7 @@ impl Rule {
 
     /// Returns the digest of the rule as written.
     ///
-    /// Verdicts of people are stored under this digest, because they are valid only for the text of the rule.
+    /// Human verdicts are stored under this digest, because they are valid only for the text of the rule.
     pub(super) fn digest(&self) -> String {
         let texts = [&self.id, &self.instruction].into_iter().chain(&self.criteria);
         digest(&texts.map(String::as_str).collect::<Vec<_>>())

@@ -17,7 +17,7 @@ pub(super) enum When {
     /// Each variable must have one of these values.
     Vars(BTreeMap<String, Value>),
     Script {
-        /// The script as written, for reasons.
+        /// The script as written, for the reasons of results.
         text: String,
         script: Box<Transform>,
     },
@@ -35,11 +35,11 @@ pub(super) enum Applies {
     Unknown(FailureCode, String),
 }
 
-/// The highest number of characters of a script in a reason.
+/// The highest number of characters of a script, or of its value, in the reason of a result.
 const SHOWN: usize = 60;
 
 impl When {
-    /// Compiles a condition. Pointers of problems start at the entry.
+    /// Compiles a condition. The pointers of problems are relative to `when`.
     pub(super) fn new(entry: Option<WhenEntry>, setup: &Setup<'_>) -> Result<Self, Problem> {
         match entry {
             None => Ok(Self::Always),

@@ -32,8 +32,8 @@ pub(super) fn schema(count: usize) -> Value {
 
 /// Reads the chosen number in a reply about outputs that were shown in this order.
 ///
-/// In JSON, the number is under `best`; in prose, it is the only number. The error describes the reply, such as `it chooses
-/// no output`.
+/// In JSON, the number is under `best`; in prose, it is the only number. The error describes the reply, such as
+/// `it chooses no output`.
 pub(super) fn parse_choice(reply: &str, order: &[usize]) -> Result<Choice, Flaw> {
     let mut chosen: Option<(usize, String)> = None;
     let objects = objects(reply)?;
@@ -86,7 +86,7 @@ const CHOOSING: [&str; 12] = [
 
 /// Reads the number in a reply without JSON.
 ///
-/// Fails without a number, for several different numbers, and for a number that no output has.
+/// Fails if the reply is not a choice, if it has several different numbers, or if no output has the number.
 fn in_text(reply: &str, count: usize) -> Result<usize, Flaw> {
     let mut chosen: Option<&str> = None;
     let (mut chooses, mut is_last) = (false, false);

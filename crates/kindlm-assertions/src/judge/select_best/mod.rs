@@ -65,8 +65,9 @@ struct Config {
     /// Replaces the prompt: a text or the messages of a chat, with `{{ criteria }}` and `{{ outputs }}`.
     #[serde(default)]
     rubric_prompt: Option<RubricPrompt>,
-    /// The task that the judge sees: the variable `query` or else the last message of the user (`query`), or the whole
-    /// prompt (`prompt`).
+    /// The task that the judge sees: `query` (default) or `prompt`.
+    ///
+    /// `query` is the variable `query`, or else the last message of the user. `prompt` is the whole prompt.
     #[serde(default)]
     input: TaskSource,
     /// True for the scores of promptfoo: the check has no share in the mean score, and an output that is not selected
@@ -162,7 +163,7 @@ impl Field {
 impl SelectBest {
     /// Returns each order of the outputs with its question.
     ///
-    /// The list is empty if all outputs are equal. The error is the errored result of the check.
+    /// The list is empty if all outputs are equal. The error is the reason why the judge is not asked.
     fn inquiries(
         &self,
         evidence: &Evidence<'_>,

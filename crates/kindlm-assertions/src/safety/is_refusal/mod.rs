@@ -75,8 +75,8 @@ const OPENINGS: [&str; 14] = [
     "sorry",
 ];
 
-/// The phrases that are a refusal if one of the words follows. Each item has its phrases, and its words separated by
-/// spaces.
+/// The phrases that are a refusal if one of the words follows. Each item has a list of phrases, and one text with all
+/// words, separated by spaces.
 const DECLINED: [(&[&str], &str); 8] = [
     (
         &["i am unable to", "i'm unable to"],

@@ -171,8 +171,8 @@ const GUARD: [(&str, &str); 14] = [
     ("S14", "Code Interpreter Abuse"),
 ];
 
-/// Reads the flags in a reply of Llama Guard: `safe`, or `unsafe` and a line with the codes. Returns `None` for any other
-/// reply.
+/// Reads the flags in a reply of Llama Guard: `safe`, or `unsafe` and a line with the codes. Returns `None` for any
+/// other reply.
 fn read_guard(reply: &str) -> Option<Result<Vec<Flag>, Flaw>> {
     let mut lines = reply.trim().lines().map(str::trim);
     match lines.next()? {
@@ -192,7 +192,9 @@ fn read_guard(reply: &str) -> Option<Result<Vec<Flag>, Flaw>> {
     }
 }
 
-/// Reads the flags in a reply. An empty list is a valid reply; a missing list is an error.
+/// Reads the flags in a reply. The list may be empty.
+///
+/// Fails if the list is missing, if it contradicts `flagged`, or if a flag is invalid.
 fn read_flags(reply: &str) -> Result<Vec<Flag>, Flaw> {
     if let Some(flags) = read_guard(reply) {
         return flags;

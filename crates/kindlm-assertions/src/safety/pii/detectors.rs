@@ -1,7 +1,7 @@
 //! The named detectors. Each detector has a regular expression to search for, and a rule that rejects look-alikes.
 //!
 //! The rules and test vectors follow the public specifications of the identifiers and Microsoft Presidio's recognizers.
-//! A number of a kind without a checksum, written without separators, counts only shortly after a related word.
+//! Some identifiers have no checksum. Without separators, such a number counts only shortly after a related word.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -133,7 +133,7 @@ const IP: &str = concat!(
     r"|[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:\.[0-9]{1,3}){0,3}",
 );
 
-/// The highest length of a match, in bytes, that is also tried without its last groups.
+/// The highest length, in bytes, of a match that is also tried without its last groups.
 const LONGEST_GROUPED: usize = 64;
 
 impl Detector {
@@ -178,7 +178,8 @@ impl Detector {
 
     /// Returns the end of the accepted candidate, whole or without its last groups.
     ///
-    /// The regular expression may have matched a part of the next word or number too. Returns `None` if no part is accepted.
+    /// The regular expression may have matched a part of the next word or number too. Returns `None` if no part is
+    /// accepted.
     fn accepted_end(&self, text: &str, start: usize, end: usize) -> Option<usize> {
         let grouped = if end - start > LONGEST_GROUPED { "" } else { &text[start..end] };
         let separators = grouped.rmatch_indices([' ', '-']);

@@ -191,9 +191,10 @@ fn build(config: &Value, setup: &Setup<'_>) -> Result<Arc<dyn Assertion>, Vec<Pr
     Ok(Arc::new(Pii { searches, scan: config.scan }))
 }
 
-/// Returns the name, with the id, and also with a number if needed, so that no other search has the name.
+/// Returns a name that no other search has.
 ///
-/// Labels identify checks in reports.
+/// A taken name gets the id, and a number if the id is not enough. Names must be unique, because labels identify checks
+/// in reports.
 fn unique(name: &str, id: &str, searches: &[Search]) -> String {
     let is_taken = |name: &String| searches.iter().any(|it| it.name == *name);
     let mut unique = name.to_owned();
@@ -243,7 +244,7 @@ impl Assertion for Pii {
     }
 }
 
-/// The start of the name of a place that is a turn.
+/// The start of a place name that denotes a turn.
 const TURN: &str = "turn `";
 
 /// A text to search, with the name of its place.
@@ -254,7 +255,8 @@ struct Searched<'a> {
     text: Cow<'a, str>,
 }
 
-/// Returns the reason why tool calls or their arguments are unknown, if they are searched.
+/// Returns the reason why tool calls or their arguments are unknown. Returns `None` if all are known, or if `scan` does
+/// not include the arguments.
 fn unknown_part(execution: &Execution, scan: &[SearchedPart]) -> Option<String> {
     if !scan.contains(&SearchedPart::ToolArgs) {
         return None;

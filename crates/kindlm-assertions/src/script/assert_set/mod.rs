@@ -164,7 +164,7 @@ impl Set {
 
     fn result(&self, parts: Vec<AssertionResult>, evidence: &Evidence<'_>) -> AssertionResult {
         let score = weighted_score(&parts);
-        // The exception of a script has no opposite verdict.
+        // `not-` cannot invert the exception of a script.
         let threw = parts.iter().find_map(thrown).filter(|_| self.negate);
         let mut result = match (Outcome::from_results(&parts), &self.scoring) {
             (Outcome::Errored, _) => errored(&parts),
@@ -220,7 +220,7 @@ impl Set {
     }
 }
 
-/// Returns the reason of a set without failed gates.
+/// Returns the reason for a set without failed gates: all checks passed, or the missed soft checks.
 fn held(parts: &[AssertionResult]) -> String {
     let missed = parts.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
     let missed: Vec<&str> = missed.map(|it| it.label.as_str()).collect();
@@ -250,7 +250,7 @@ fn thrown(part: &AssertionResult) -> Option<&AssertionResult> {
 
 /// Returns the errored result of a set with an errored check.
 ///
-/// The errored check could have decided. The message includes the messages of failed gates.
+/// The errored check could have decided the set. The message includes the messages of failed gates.
 fn errored(parts: &[AssertionResult]) -> AssertionResult {
     not_judged(parts, parts.iter().find(|it| matches!(it.verdict, Verdict::Errored { .. })))
 }

@@ -29,7 +29,7 @@ pub(super) struct Scoring {
 impl Scoring {
     /// Parses `file://score.js` or `file://score.js:function`; `.py` is allowed too.
     ///
-    /// Pointers of problems start at the text.
+    /// The pointers of problems are relative to `scoring`.
     pub(super) fn new(text: &str, setup: &Setup<'_>) -> Result<Self, Problem> {
         let endings: Vec<&str> = JAVASCRIPT.iter().copied().chain([".py"]).collect();
         let file = script_file(text, &endings, setup).ok_or_else(|| {

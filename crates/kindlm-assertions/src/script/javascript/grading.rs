@@ -42,7 +42,7 @@ impl JavaScript {
         }
     }
 
-    /// Returns the reason of a script that returned a failing value.
+    /// Returns the failure reason for a script that returned `what`.
     fn returned(&self, what: bool) -> String {
         format!("Custom function returned {what}\n{}", self.code)
     }

@@ -107,7 +107,7 @@ fn build(
 
 /// Converts inline code to a script with its parameters.
 fn inline(code: &str) -> ScriptSource {
-    // A parameter without an argument gets the global of its name: promptfoo provides `process` to inline code.
+    // A parameter without an argument gets the global variable of the same name. promptfoo provides `process` too.
     let params = ["output", "context", "process"].map(str::to_owned).to_vec();
     ScriptSource::Body { params, code: body(code).into() }
 }

@@ -49,7 +49,7 @@ struct Reply {
 
 /// Parses a reply, or returns the reason why it is invalid.
 ///
-/// The reason is the rest of a sentence that starts with the service's name.
+/// The reason completes a sentence that starts with "the webhook".
 fn parse_reply(body: &str) -> Result<Reply, String> {
     let object = match serde_json::from_str(body) {
         Ok(Value::Object(reply)) => reply,

@@ -1,4 +1,4 @@
-//! `levenshtein`: the number of letters to change to turn the output into a text.
+//! `levenshtein`: the number of single-letter edits that turn the output into a text.
 
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Levenshtein {
             Distance::MoreThan(_) | Distance::Unknown => f64::NAN,
         };
         if self.negate {
-            // A distance is a whole number, so the next number above the threshold is far enough.
+            // A distance is a whole number, so the lowest passing distance is the next number above the threshold.
             let limit = (self.threshold.floor() + 1.0, Bound::AtLeast);
             return vec![measure("distance", actual, limit, None)];
         }

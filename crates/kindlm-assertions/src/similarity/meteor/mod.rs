@@ -128,7 +128,8 @@ fn follows(pair: &[(usize, usize)]) -> bool {
 
 /// Aligns the words of two texts: first equal words, then words with equal stems.
 ///
-/// Each word is used at most once, and the last words are aligned first. The pairs of indices are sorted by the first text.
+/// Each word is used at most once, and the last words are aligned first. The pairs of indices are sorted by the first
+/// text.
 fn align(words: &[String], reference: &[String]) -> Vec<(usize, usize)> {
     let mut aligned = Aligned {
         pairs: Vec::new(),

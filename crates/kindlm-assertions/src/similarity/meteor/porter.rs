@@ -2,8 +2,8 @@
 //!
 //! The algorithm is that of M. F. Porter, "An algorithm for suffix stripping", Program 14 (3), 1980, with the two
 //! changes of his later program (`bli` for `abli`, and `logi`). Stemming crates implement his revised "English"
-//! algorithm, which gives other stems. For example, it turns `quickly` into `quick`, and this implementation turns it
-//! into `quickli`.
+//! algorithm, which gives other stems. For example, the stem of `quickly` is `quick` in the revised algorithm, and
+//! `quickli` here.
 
 /// The suffixes of step 2, with their replacements.
 ///

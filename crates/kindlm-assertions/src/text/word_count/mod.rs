@@ -139,8 +139,7 @@ impl Limits {
 
     /// Returns the evidence of a failure: the violated limit.
     ///
-    /// With `negate`, the limit is 1 more than the highest allowed count. Without a highest count, the limit is 1 less
-    /// than the lowest count.
+    /// With `negate`, the limit is `max` plus 1. Without a `max`, the limit is `min` minus 1.
     fn evidence(self, count: f64, negate: bool) -> ResultEvidence {
         let (min, max) = match self {
             Self::Exactly(number) => (Some(number), Some(number)),
