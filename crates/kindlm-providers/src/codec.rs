@@ -16,22 +16,23 @@ pub trait Codec: fmt::Debug + Send + Sync {
     /// Decodes a response with any status; an error status gives an error. The client sets `latency_ms` and `attempts`.
     fn decode(&self, prompt: &Prompt, response: &HttpResponse) -> Result<Reply, ProviderError>;
 
-    /// Returns the request for the rest of an answer that the server has not finished. `None` by default, and for a
-    /// finished answer. The client sends it after a pause, until the answer is finished or the timeout ends.
+    /// Returns the request for the rest of an answer that the server has not finished. Returns `None` by default, and
+    /// for a finished answer. The client sends this request, with pauses, until the answer is finished or the timeout
+    /// ends.
     fn unfinished(&self, response: &HttpResponse) -> Option<HttpRequest> {
         let _ = response;
         None
     }
 
-    /// Returns the request that opens a session for a prompt; `None` by default. The client sends it before the prompt.
-    /// Fails if a template of the request cannot be rendered.
+    /// Returns the request that opens a session for a prompt; `None` by default. The client sends this request before
+    /// the prompt. Fails if a template of the request cannot be rendered.
     fn session(&self, prompt: &Prompt) -> Result<Option<HttpRequest>, ProviderError> {
         let _ = prompt;
         Ok(None)
     }
 
-    /// Returns the prompt in the session that a response names. By default, the prompt is unchanged. Fails if the
-    /// response is a failure, or names no session.
+    /// Adds the session that a response names to the prompt. By default, the prompt is unchanged. Fails if the response
+    /// is a failure, or names no session.
     fn in_session(
         &self,
         prompt: &Prompt,

@@ -8,7 +8,7 @@ use crate::{built_in, configured};
 /// The keys for credentials, rate limits and the vendor's prompt cache, which do not change answers.
 const FREE: [&str; 6] =
     ["apiKeyEnv", KEY_COMMAND, CREDENTIALS_COMMAND, "rpm", "tpm", "promptCache"];
-/// The command of credentials, which `aws` of `http` also has.
+/// The key of the command that prints credentials. The `aws` block of `http` also has this key.
 const CREDENTIALS_COMMAND: &str = "credentialsCommand";
 /// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
 const EVIDENCE: &str = "evidence";
@@ -22,8 +22,8 @@ pub enum Deciding {
     /// The configuration of `scripted`, without credentials, rate limits and `promptCache`. It identifies the prepared
     /// answers.
     Prepared(Map<String, Value>),
-    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits, `promptCache` and
-    /// declared evidence. It identifies the server or program.
+    /// The configuration of `http`, `command`, `mcp` or `websocket`, without credentials, rate limits, `promptCache`
+    /// and declared evidence. It identifies the server or program.
     Setup(Map<String, Value>),
     /// The settings of any other provider: a vendor's API, `script`, `echo`, or a provider outside this crate.
     Settings(Map<String, Value>),
@@ -70,8 +70,8 @@ impl Deciding {
     }
 }
 
-/// Returns a configuration without the keys that do not change answers. These keys hold credentials, rate limits and the
-/// use of the vendor's prompt cache.
+/// Returns a configuration without the keys that do not change answers. These keys hold credentials, rate limits and
+/// the use of the vendor's prompt cache.
 pub fn without_free(config: &Value) -> Map<String, Value> {
     let mut config = config.as_object().cloned().unwrap_or_default();
     config.retain(|key, _| !FREE.contains(&key.as_str()));

@@ -162,8 +162,8 @@ pub fn wants_vars(known: &Providers, name: &str, config: &Value) -> bool {
     }
 }
 
-/// Returns the functions that a provider offers with every request. They are `functions` in the `body` of `openai` and
-/// of a compatible server, in addition to the tools of tests.
+/// Returns the functions that a provider offers with every request, in addition to the tools of the test. Only `openai`
+/// and compatible servers have them, as `functions` in their `body`.
 pub fn offered(known: &Providers, name: &str, config: &Value) -> Vec<kindlm_types::ToolSpec> {
     let functions = match configured(known, name, config) {
         Some((registration, config)) if speaks_openai(registration.meta.id) => {

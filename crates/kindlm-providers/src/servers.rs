@@ -10,7 +10,7 @@ use crate::{Codec, Kind, Meta, Registration};
 /// A server with an API compatible to OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// The id of its provider.
+    /// The id of the provider.
     pub name: &'static str,
     /// The base URL. It is empty if only the configuration has it.
     pub base_url: &'static str,
@@ -73,8 +73,9 @@ fn codec(server: &Server, config: &Value) -> Result<Box<dyn Codec>, Vec<Problem>
 
 /// Makes the table of servers, each with its registration.
 ///
-/// A row is `keyed` or `open` (the server accepts requests without a key), the name, the vendor, the variable of the
-/// key and the documentation. `at` is the base URL, and `needs` is a setting that the configuration must have.
+/// A row begins with `keyed`, or with `open` for a server that accepts requests without a key. The name, the vendor,
+/// the variable of the key and the documentation follow. `at` is the base URL, and `needs` is a setting that the
+/// configuration must have.
 macro_rules! servers {
     ($($access:ident $name:literal, $vendor:literal, $key:literal, $docs:literal
         $(, at $url:literal)? $(, needs $needs:literal)?;)*) => {
@@ -174,7 +175,8 @@ servers! {
         at "https://api.orcarouter.ai/v1";
     keyed "perplexity", "Perplexity", "PERPLEXITY_API_KEY", "https://docs.perplexity.ai",
         at "https://api.perplexity.ai";
-    // Its own key is in a header. The bearer token is that of the vendor behind it, if Portkey does not hold it.
+    // Portkey's own key is in a header. The bearer token is the key of the vendor behind Portkey, unless Portkey stores
+    // that key.
     open "portkey", "Portkey", "OPENAI_API_KEY", "https://portkey.ai/docs",
         at "https://api.portkey.ai/v1", needs "headers: { x-portkey-api-key: 'env:PORTKEY_API_KEY' }";
     keyed "together", "Together AI", "TOGETHER_API_KEY", "https://docs.together.ai",

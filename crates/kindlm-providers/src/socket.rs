@@ -13,8 +13,8 @@ pub trait SocketCodec: fmt::Debug + Send + Sync {
     /// Encodes a prompt as the beginning of an exchange. Fails if the API cannot express the prompt.
     fn open<'c>(&'c self, prompt: &'c Prompt) -> Result<Opening<'c>, ProviderError>;
 
-    /// Returns the script that answers tool calls during the exchange: a function body of `name` and `args`. `None` by
-    /// default; then the answer ends with its calls.
+    /// Returns the script that answers tool calls during the exchange: a function body of `name` and `args`. Without a
+    /// script, which is the default, an answer ends with its calls.
     fn answer_script(&self) -> Option<&str> {
         None
     }
@@ -30,7 +30,7 @@ pub trait SocketCodec: fmt::Debug + Send + Sync {
 
 /// The beginning of an exchange over a websocket.
 pub struct Opening<'c> {
-    /// The handshake. Its body is the first message.
+    /// The request for the handshake. Its body is sent as the first message.
     pub request: HttpRequest,
     /// The messages that are sent directly after the first message, without waiting for an answer.
     pub messages: Vec<Value>,

@@ -46,7 +46,7 @@ struct Config {
     #[schemars(length(min = 1))]
     api_key_env: Option<String>,
     /// The command line that prints credentials of AWS as JSON, as `aws configure export-credentials` does. It replaces
-    /// those of the environment.
+    /// the credentials of the environment.
     #[serde(default)]
     #[schemars(length(min = 1))]
     credentials_command: Option<String>,
@@ -125,7 +125,7 @@ impl Bedrock {
         }
     }
 
-    /// Returns the reader of answers. It has no key, because the error of the transport names the variables of the
+    /// Returns the reader of answers. Its `key` is `None`, because the transport's own error names the variables of the
     /// credentials.
     fn reader() -> Reader<'static> {
         Reader { provider: "bedrock", key: None, rule }
@@ -204,7 +204,7 @@ impl Codec for Bedrock {
         let answer = Self::reader().object(response)?;
         let vectors = [&answer["embedding"], &answer["embeddings"]["float"][0]];
         let vector = vectors.into_iter().find(|it| !it.is_null()).unwrap_or(&Value::Null);
-        // Only Titan repeats the count in the body.
+        // Titan models also report the token count in the body.
         let header = response.header("x-amzn-bedrock-input-token-count").map(Value::from);
         let tokens = header.as_ref().unwrap_or(&answer["inputTextTokenCount"]);
         Self::reader().embedding(vector, tokens, response)
@@ -254,7 +254,7 @@ fn content(message: &Message) -> Result<Vec<Value>, ProviderError> {
     Ok(text.into_iter().chain(calls).collect())
 }
 
-/// Returns the parameters; `None` without parameters.
+/// Returns the sampling parameters; `None` without parameters.
 fn inference_config(prompt: &Prompt) -> Option<Value> {
     let params = &prompt.params;
     let mut config = Map::new();

@@ -73,8 +73,8 @@ fn of_raw(value: &Value) -> Result<Value, Refused> {
     }
 }
 
-/// Returns a block of this API, with the data of `data:` URLs in `bytes`. Fails for a media without data or an S3
-/// location.
+/// Returns a block of this API. A `data:` URL in `bytes` is replaced by its data. Fails for a media with neither
+/// `bytes` nor an S3 location.
 fn own_block(value: &Value) -> Result<Value, Refused> {
     let mut block = value.clone();
     for kind in ["image", "document", "video"] {

@@ -33,7 +33,8 @@ pub(super) fn command_of(config: &Value) -> Option<CredentialCommand> {
     })
 }
 
-/// Returns the runner of such commands in a folder. Its errors contain the end of stderr, in which secrets are masked.
+/// Returns a function that runs credential commands in a folder. Its errors contain the end of stderr, with secrets
+/// masked.
 #[cfg(feature = "process")]
 pub(super) fn runner(folder: PathBuf, guard: Guard, secrets: Secrets) -> RunCommand {
     Arc::new(move |line: String, limit: Duration| {
@@ -52,7 +53,7 @@ pub(super) fn runner(folder: PathBuf, guard: Guard, secrets: Secrets) -> RunComm
                     ("the command wrote too much to stdout".to_owned(), String::new())
                 }
             };
-            // The whole text is masked before it is cut, because masking would miss a part of a secret.
+            // The text is masked before it is cut, because masking does not recognize a part of a secret.
             let stderr = secrets.redact(&stderr).unwrap_or(stderr);
             Err(format!("{why}{}", end_of(&stderr)))
         })

@@ -1,4 +1,4 @@
-//! Selection of the structured-output form that a model accepts. The forms are schema, tool and instructions.
+//! Selection of the structured-output form that a model accepts: a schema, a tool, or none (instructions alone).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,8 +26,8 @@ impl Forms {
         }
     }
 
-    /// Records that a model needs this form, unless this or a later form is recorded. Returns true if the form was
-    /// recorded.
+    /// Records that a model needs this form. Does nothing if the same or a later form is recorded already. Returns true
+    /// if the form was recorded.
     pub(crate) fn learn(&self, model: &str, form: StructuredOutput) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = known.get(model).is_none_or(|it| *it < form);

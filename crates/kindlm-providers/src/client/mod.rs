@@ -177,8 +177,8 @@ struct Unfinished {
 }
 
 impl Client {
-    /// Closes the circuits of a provider this long after the first of them has opened, so that requests are sent again.
-    /// By default, circuits stay open.
+    /// Sets the time after which a provider's open circuits close, so that requests are sent again. The time starts
+    /// when the first of these circuits opens. By default, circuits stay open.
     #[must_use]
     pub fn with_circuits_closed_after(mut self, time: Duration) -> Self {
         self.providers.values_mut().for_each(|it| it.limiters.close_circuits_after(time));
@@ -357,7 +357,7 @@ impl Client {
                 let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                 let script = crate::http::ScriptRead { name, source, prompt, timeout };
                 let reply = Box::pin(script.read_reply(scripts, &called)).await?;
-                // The request has ended, so its tokens are corrected afterwards.
+                // The rate limiter counted estimated tokens. The reported tokens replace them.
                 queued.used_after_all(reply.usage.total_tokens);
                 return Ok(reply);
             }

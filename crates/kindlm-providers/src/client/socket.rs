@@ -26,8 +26,8 @@ pub(super) struct SocketRequest<'r> {
 }
 
 impl SocketRequest<'_> {
-    /// Asks the server once, and returns its reply. Fails at the timeout, which does not include the runs of the command
-    /// that prints the credential.
+    /// Asks the server once, and returns its reply. Fails if the exchange fails, or at the timeout. The timeout does
+    /// not include the runs of the command that prints the credential.
     pub(super) async fn ask(
         &self,
         transport: &HttpTransport,
@@ -45,7 +45,13 @@ impl SocketRequest<'_> {
         })
     }
 
-    /// Exchanges messages until the answer is complete. Fails after a pause of the server that is longer than `idle`.
+    /// Exchanges messages until the answer is complete.
+    ///
+    /// Fails in these cases:
+    ///
+    /// - The server sends nothing for longer than `idle`.
+    /// - The connection breaks, or a message is an error or malformed.
+    /// - A tool call cannot be answered, or there are more than [`MOST_ROUNDS`] rounds of calls.
     async fn exchange(
         &self,
         mut socket: Socket,
@@ -81,7 +87,8 @@ impl SocketRequest<'_> {
         Ok(Reply { latency_ms, ..reply })
     }
 
-    /// Returns the next message of the server as JSON. Fails after a pause that is longer than the limit.
+    /// Returns the next message of the server as JSON. Fails if the server sends nothing for longer than `idle`, if the
+    /// connection breaks, or if the message is not JSON.
     async fn next(&self, socket: &mut Socket, idle: Duration) -> Result<Value, ProviderError> {
         let waited = tokio::time::timeout(idle, socket.next_message()).await;
         let text = waited.map_err(|_| {
@@ -95,7 +102,8 @@ impl SocketRequest<'_> {
         })
     }
 
-    /// Returns the response of a tool, which the script makes. Fails if the script throws, or returns no JSON.
+    /// Runs the script that answers a tool call, and returns its result. Fails if scripts cannot be run, or if the
+    /// script fails or returns a value that is not JSON.
     async fn answer(
         &self,
         call: &ToolCall,

@@ -78,8 +78,10 @@ impl Config {
     }
 }
 
-/// Returns the problem of a prompt in arguments where `cmd` runs the command line instead of `sh`. No quotes keep `cmd`
-/// from interpreting an argument, so the text of a prompt could run commands.
+/// Returns the problem of `input: argument` on a system without `sh`; `None` for any other configuration.
+///
+/// Without `sh`, `cmd` runs the command line. No quotes keep `cmd` from interpreting an argument, so the text of a
+/// prompt could run commands.
 fn input_problem(input: Input, has_sh: bool) -> Option<Problem> {
     if has_sh || input == Input::Stdin {
         return None;

@@ -13,8 +13,10 @@ use kindlm_types::{
 use super::{Config, Input};
 use crate::dialect::prompt::{message_json, prompt_text};
 
-/// Runs the program once for a prompt, and returns the reply from its output. Fails if the program cannot be run to its
-/// end, ends with another exit code than 0, or writes an unreadable declaration.
+/// Runs the program once for a prompt, and returns the reply from its output.
+///
+/// Fails if the prompt cannot be passed to the program, or if the program cannot be run to its end. Also fails for an
+/// exit code other than 0, and for unreadable output.
 pub(crate) async fn ask(
     config: &Config,
     (folder, guard): (&Path, &Guard),

@@ -45,7 +45,7 @@ impl Address {
     }
 }
 
-/// Returns the address of the handshake of a websocket, which is a request of HTTP.
+/// Returns the HTTP address for the handshake of a websocket: `ws` becomes `http`, and `wss` becomes `https`.
 pub(crate) fn web_address(url: &str) -> String {
     match url.strip_prefix("ws") {
         Some(rest) if rest.starts_with("://") || rest.starts_with("s://") => format!("http{rest}"),

@@ -33,7 +33,8 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    /// Returns the error that a successful response reports in the key `error` of a value. A status code in it counts.
+    /// Returns the error in the key `error` of a successful response. A status code in `error` replaces that of the
+    /// response.
     pub(crate) fn reported_error(&self, value: &Value, response: &HttpResponse) -> ProviderError {
         let code = value["error"]["code"].as_u64().and_then(|code| u16::try_from(code).ok());
         let status = code.filter(|code| (400..600).contains(code)).unwrap_or(response.status);
@@ -53,7 +54,7 @@ impl Reader<'_> {
         self.read_part(value, response)
     }
 
-    /// Returns the error for an answer that may not come from the API of a model, with the beginning of the body.
+    /// Returns the error for an unexpected answer. The message contains the beginning of the body.
     pub(crate) fn malformed(&self, what: &str, response: &HttpResponse) -> ProviderError {
         let text = String::from_utf8_lossy(&response.body);
         let message =
@@ -119,8 +120,8 @@ impl Reader<'_> {
         self.read_part(part::tool_calls(prompt, &message["tool_calls"], made_up), response)
     }
 
-    /// Reads an embedding from its vector and the tokens of its text, if they are reported. Fails unless the vector is
-    /// a non-empty list of finite numbers.
+    /// Returns the embedding with this vector. `tokens` is the reported token count of the text. Fails unless the
+    /// vector is a non-empty list of finite numbers.
     pub(crate) fn embedding(
         &self,
         value: &Value,
@@ -177,8 +178,8 @@ pub(crate) fn parse(body: &[u8]) -> Result<Value, Malformed> {
     }
 }
 
-/// Returns the reason why a body is not JSON. It includes the parser's message only for a syntax error in a body that
-/// begins like an object or a list.
+/// Returns the reason why a body is not JSON. The reason includes the parser's message only for a syntax error in a
+/// body that begins like an object or a list.
 fn not_json(body: &[u8], err: &serde_json::Error) -> Malformed {
     if body.is_empty() {
         return Malformed::unknown("the answer is empty");

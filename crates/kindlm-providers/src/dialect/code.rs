@@ -12,7 +12,7 @@ pub(crate) fn is_function(code: &str) -> bool {
     if !before.is_empty() && before.chars().all(is_word) {
         return true;
     }
-    // Parameters in parentheses begin with `(`, and its matching `)` is the last character before `=>`.
+    // Parameters in parentheses begin with `(`. The matching `)` is the last character before `=>`.
     let mut depth = 0_usize;
     let mut closed = None;
     for (at, c) in before.char_indices() {
@@ -34,8 +34,8 @@ pub(crate) fn trimmed(code: &str) -> &str {
     code.trim().trim_end_matches(';')
 }
 
-/// Returns code as the body of a function with these parameters. A function is called with them, and the value of an
-/// expression is returned.
+/// Converts code to the body of a function with these parameters. Code with a `return` stays unchanged. A function is
+/// called with the parameters, and the value of an expression is returned.
 pub(crate) fn body(code: &str, parameters: &[&str]) -> String {
     let code = trimmed(code);
     if is_function(code) {

@@ -24,7 +24,7 @@ pub(crate) struct PartForms {
 }
 
 impl PartForms {
-    /// Creates the forms of an API whose text parts are those of OpenAI's chat API. Raw parts are sent unchanged.
+    /// Creates the forms of an API whose text parts have the form of OpenAI's chat API. Raw parts are sent unchanged.
     pub(crate) const fn chat(provider: &'static str, media: MediaForm) -> Self {
         Self { provider, text: chat_text, media, raw: Value::clone }
     }

@@ -111,7 +111,7 @@ fn kind(facts: &Facts) -> Kind {
     }
 }
 
-/// Returns the kind of a client error that no retry can fix. Its code or message decides. Returns `None` for any other
+/// Returns the kind of a client error that no retry can fix, by its code or its message. Returns `None` for any other
 /// error.
 fn refused(facts: &Facts) -> Option<Kind> {
     if !facts.is_client_error() {

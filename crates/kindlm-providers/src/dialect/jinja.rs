@@ -78,8 +78,8 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// Creates a renderer for a prompt. It knows the built-in placeholders, the test variables, and marks for the
-    /// environment variables in `names`. If the request is signed, it also knows marks for the signature and its time.
+    /// Creates a renderer for a prompt. Its variables are the built-in placeholders, the test variables, and marks for
+    /// the environment variables in `names`. With `signs`, there are also marks for the signature and its time.
     pub(crate) fn new(prompt: &Prompt, names: &BTreeSet<String>, signs: bool) -> Self {
         let mut vars: Map<String, Value> = placeholder::OWN
             .iter()

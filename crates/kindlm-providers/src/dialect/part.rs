@@ -26,7 +26,7 @@ impl Malformed {
         Self { why: why.into(), kind: MalformedKind::Faulty }
     }
 
-    /// Returns the reason for an answer of a model that KindLM does not support.
+    /// Returns the reason for an answer with unsupported content.
     pub(crate) fn unsupported(why: impl Into<String>) -> Self {
         Self { why: why.into(), kind: MalformedKind::Unsupported }
     }

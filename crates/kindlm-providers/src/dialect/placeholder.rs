@@ -36,7 +36,7 @@ pub(crate) const OWN: [&str; 10] = [
     "tools_json",
 ];
 
-/// Returns the content of a role's last message, as JSON. It is an empty text without such a message.
+/// Returns the content of a role's last message, as JSON; an empty text if the role has no message.
 fn last_message(prompt: &Prompt, role: Role) -> Value {
     let last = prompt.messages.iter().rfind(|it| it.role == role);
     last.map_or_else(|| json!(""), content_of)

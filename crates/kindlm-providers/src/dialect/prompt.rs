@@ -32,7 +32,7 @@ fn text_of(prompt: &Prompt, content: fn(&Message) -> Value) -> String {
     }
 }
 
-/// Returns the text of a message, or its parts as they are written. Images, sounds and files are their labels.
+/// Returns the text of a message, or its parts as they are written. Images, sounds and files become their labels.
 pub(crate) fn content_of(message: &Message) -> Value {
     if message.parts.is_empty() {
         return message.content.as_str().into();

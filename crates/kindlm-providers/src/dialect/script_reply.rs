@@ -19,8 +19,9 @@ const KNOWN: [&str; 9] = [
     "guardrails",
 ];
 
-/// Converts the answer of a program to a reply. Fails with the reason if this is impossible. `file` names the program
-/// in error messages.
+/// Converts the answer of a program to a reply. `file` names the program in error messages.
+///
+/// Fails with the reason if the program threw, reported an error, or returned no valid reply.
 pub(crate) fn reply_of(
     file: &str,
     prompt: &Prompt,

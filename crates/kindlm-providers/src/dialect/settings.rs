@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::HeaderValue;
 
-/// The setting of the variable of a key.
+/// The setting that names the environment variable of a key.
 const KEY_VARIABLE: &str = "apiKeyEnv";
 
 /// Parses a configuration that has passed its schema, or returns the problem. For a key that a command prints,
@@ -125,7 +125,7 @@ pub(crate) fn check(api_key_env: Option<&str>, base_url: Option<&str>) -> Result
 
 /// Returns the headers of a provider and of a configuration, and adds their problems to `problems`. A header of the
 /// configuration replaces that of the provider. A value that starts with `env:` or `Bearer env:` names an environment
-/// variable. A problem with that name omits it, because it may be a key.
+/// variable. The message of a problem with that name omits the name, because it may be a key.
 pub(crate) fn headers(
     mut found: Vec<(String, HeaderValue)>,
     headers: &BTreeMap<String, String>,
@@ -193,7 +193,7 @@ pub(crate) fn openai_headers(
 /// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
 fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
     let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
-    // The first header is the name of a key that Portkey stores. The second header identifies a conversation.
+    // The first header names a key that Portkey stores. The second header identifies a conversation.
     let is_name = ["x-portkey-virtual-key", "x-openclaw-session-key"]
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it));
@@ -213,7 +213,7 @@ pub(crate) fn check_body(body: &Map<String, Value>, taken: &[&str]) -> Result<()
     check_object("/body", body, taken)
 }
 
-/// Checks the additional keys of an object of a request, as [`check_body`] does. `at` is its place.
+/// Checks the additional keys of an object of a request, as [`check_body`] does. `at` is the pointer of the object.
 pub(crate) fn check_object(
     at: &str,
     body: &Map<String, Value>,
@@ -257,8 +257,8 @@ pub(crate) fn check_object(
     )
 }
 
-/// Checks that an object has no secret at any level. `pointer` is its place. Fails with the place of the first
-/// secret.
+/// Checks that an object has no secret at any level. `pointer` is the pointer of the object. Fails with the pointer of
+/// the first secret.
 pub(crate) fn check_secrets(
     pointer: &str,
     object: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Streamed answers: server-sent events, which are put together to the answer that is not streamed.
+//! Streamed answers. Server-sent events are combined into the JSON that the server sends without streaming.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -13,12 +13,13 @@ use super::answer::{Reader, parse};
 use super::part::Malformed;
 use crate::HttpResponse;
 
-/// Puts the answer of one vendor together.
+/// Combines the events of one vendor into the whole answer.
 pub(crate) trait Assembler: Default {
-    /// The end of a stream, for error messages.
+    /// The name of the event that ends a stream, for error messages.
     const END: &'static str;
 
-    /// Adds an event, which is an object. Fails if the event is malformed. [`DONE`] is an event of this type.
+    /// Adds an event, which is an object. Fails if the event is malformed. The event [`DONE`] is passed as
+    /// `{"type": "[DONE]"}`.
     fn add(&mut self, event: Value) -> Result<Progress, Malformed>;
 }
 
@@ -28,7 +29,7 @@ pub(crate) enum Progress {
     Part,
     /// The event has no part of the answer.
     Other,
-    /// The answer has ended. The value is the JSON of the answer that is not streamed.
+    /// The answer has ended. The value is the JSON that the server sends without streaming.
     End(Value),
     /// The provider failed. The value has the key `error`.
     Failed(Value),
@@ -37,13 +38,14 @@ pub(crate) enum Progress {
 /// The event that ends streams of the chat dialect. It is not JSON.
 pub(crate) const DONE: &str = "[DONE]";
 
-/// The end of an event, which follows the body. Some servers leave it out after the last event.
+/// The end of an event. It is appended to the body, because some servers omit it after the last event.
 const END_OF_EVENT: &[u8] = b"\n\n";
 
-/// Decodes a response with `decode`, which gets a streamed answer in the form that is not streamed.
+/// Decodes a response with `decode`. A streamed answer is first converted to the JSON that the server sends without
+/// streaming.
 ///
-/// `decode` gets an error response, and the JSON of a server that ignores `stream`, unchanged. Fails if the stream
-/// cannot be read, reports an error, or has no end.
+/// `decode` gets error responses, and the JSON of a server that ignores `stream`, unchanged. Fails if `decode` fails,
+/// or if the stream cannot be read, reports an error, or has no end.
 pub(crate) fn decode<A: Assembler>(
     reader: &Reader<'_>,
     response: &HttpResponse,
@@ -57,7 +59,7 @@ pub(crate) fn decode<A: Assembler>(
     Ok(Reply { first_token_ms, ..decode(&whole)? })
 }
 
-/// Puts a streamed answer together. Returns it with the time to its first part in milliseconds, if it was measured.
+/// Combines a streamed answer. Returns the answer, and the time to its first part in milliseconds, if it was measured.
 fn assemble<A: Assembler>(
     reader: &Reader<'_>,
     response: &HttpResponse,
@@ -129,8 +131,8 @@ fn ends_within_event(body: &[u8]) -> bool {
     last.starts_with(b"event:") || data.is_some_and(|it| it.is_empty() || it.starts_with(b"{"))
 }
 
-/// Returns an error that the provider reported in a stream. Its status is that of the stream, so the kind decides if a
-/// retry may help. If a part of the answer has arrived, the provider may charge for the answer.
+/// Returns an error that the provider reported in a stream. The status of the stream is a success, so the kind of the
+/// error decides if a retry may help. If a part of the answer has arrived, the provider may charge for the answer.
 fn failed(err: ProviderError, has_part: bool) -> ProviderError {
     let is_temporary = matches!(err.kind, Kind::Overloaded | Kind::RateLimited | Kind::Server);
     let err = if is_temporary { err.retryable() } else { err };

@@ -264,7 +264,8 @@ fn turns(
     if own.is_empty() {
         return Ok(vec![vec![client(history, true)]]);
     }
-    // Gemini 3 answers the live input after the end of the history. Other models would answer a complete history.
+    // Gemini 3 needs a complete history, and answers only the live input after it. Other models would answer a
+    // complete history at once.
     let history = (!history.is_empty()).then(|| client(history, is_gemini_3));
     let turn = |content: &Value| {
         // Models that answer with audio take new turns as live input.
@@ -282,7 +283,8 @@ fn turns(
     Ok(turns)
 }
 
-/// Fails for a prompt that Gemini 3 cannot answer. It takes `clientContent` only as the history before the first turn.
+/// Fails for a prompt that Gemini 3 cannot answer. Gemini 3 takes `clientContent` only as the history before the first
+/// turn.
 fn check_for_gemini_3(prompt: &Prompt, own: &[Value]) -> Result<(), ProviderError> {
     let message = if prompt.messages.iter().any(|it| it.role == Role::Tool) {
         "live models of Gemini 3 accept no tool results in a new exchange; answer the calls with `answerCalls`"

@@ -13,7 +13,7 @@ use crate::dialect::part::{self, Malformed};
 use crate::dialect::{failure, gemini};
 use crate::{SocketExchange, Step};
 
-/// A text of several rounds, which are separate lines.
+/// The text of several rounds. Each round starts on a new line.
 #[derive(Default)]
 struct Rounds {
     text: String,
@@ -37,7 +37,7 @@ impl Rounds {
 pub(super) struct Session<'c> {
     codec: &'c GoogleLive,
     prompt: &'c Prompt,
-    /// The turns of the user that are not sent.
+    /// The turns of the user that are not sent yet.
     turns: VecDeque<Vec<Value>>,
     text: Rounds,
     transcript: Rounds,
@@ -69,7 +69,7 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// Reads the calls of a message. Without a script that answers them, they end the answer.
+    /// Reads the calls of a message. Without a script that answers the calls, the answer ends with them.
     fn called(&mut self, written: &Value) -> Result<Step, ProviderError> {
         let Value::Array(written) = written else {
             return Err(malformed(Malformed::not_a("a list", "`functionCalls`", written)));
@@ -94,7 +94,7 @@ impl<'c> Session<'c> {
         Ok(self.done(FinishReason::ToolCalls))
     }
 
-    /// Reads a part of the answer. Returns the next step at the end of a turn.
+    /// Reads a part of the answer, and returns the next step. Before the end of a turn, the next step is to wait.
     fn content(&mut self, content: &Value) -> Result<Step, ProviderError> {
         let has_content = self.add(content)?;
         if has_content || content["generationComplete"] == true {

@@ -109,10 +109,10 @@ struct Config {
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
     #[serde(default)]
     aws: Option<AwsConfig>,
-    /// The certificates of the connection: those to trust, and that of the client.
+    /// The TLS settings: the certificates to trust, and the certificate of the client.
     #[serde(default)]
     tls: Option<TlsConfig>,
-    /// The signature of each request, which `{{signature}}` and `{{signatureTimestamp}}` insert into it.
+    /// The signature of each request. `{{signature}}` and `{{signatureTimestamp}}` insert it into the request.
     #[serde(default)]
     signature: Option<SignatureConfig>,
     /// The request that opens a session before each request. `{{sessionId}}` inserts the id of the session.
@@ -140,7 +140,7 @@ struct AwsConfig {
     #[schemars(length(min = 1))]
     region: String,
     /// The command line that prints the credentials as JSON, as `aws configure export-credentials` does. It replaces
-    /// those of the environment.
+    /// the credentials of the environment.
     #[serde(default)]
     #[schemars(length(min = 1))]
     credentials_command: Option<String>,
@@ -234,7 +234,7 @@ impl CallsPath {
     }
 }
 
-/// Reads the body of the requests. Returns `None` if it is absent or empty, or after a problem.
+/// Reads the body of the requests. Returns `None` if the body is absent or empty, or after a problem.
 fn body(config: &Config, templates: &mut Reading, problems: &mut Vec<Problem>) -> Option<Body> {
     let written = config.body.as_ref().filter(|it| !it.is_null() && *it != "")?;
     match config.template {
@@ -519,8 +519,8 @@ fn single_row(vector: &Value) -> &Value {
     }
 }
 
-/// Returns the problems of requests to AWS. These are a blank command of the credentials, and two values for
-/// `Authorization`: the signature and another one.
+/// Returns the problems of `aws`: a blank `credentialsCommand`, and another setting that sets `Authorization` as the
+/// signature of AWS does.
 fn check_aws(config: &Config) -> impl Iterator<Item = Problem> {
     let command = config.aws.as_ref().and_then(|it| it.credentials_command.as_deref());
     let blank = command.and_then(|it| settings::check_command("/aws/credentialsCommand", it));
@@ -581,8 +581,11 @@ fn is_text(response: &HttpResponse) -> bool {
     (200..300).contains(&response.status) && !response.body.is_empty()
 }
 
-/// Returns true if a request may use test variables. Its address, headers or query then has a template, its body names
-/// a test variable, or the configuration has a session or sets `template: jinja`.
+/// Returns true if a request may use test variables. One of these conditions is enough:
+///
+/// - The address, a header or a query parameter is a template.
+/// - The body names a test variable.
+/// - The configuration has a session, or sets `template: jinja`.
 pub(crate) fn wants_vars(config: &Value) -> bool {
     let is_in = |value: &Value| value.as_str().is_some_and(is_template);
     let body = &config["body"];

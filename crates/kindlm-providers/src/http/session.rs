@@ -11,7 +11,7 @@ use super::path::Path;
 use super::{Body, Config, Http, Verb, printed};
 use crate::{Codec as _, HttpRequest, HttpResponse};
 
-/// The variable of the session's id.
+/// The template variable that holds the session's id.
 pub(super) const SESSION_ID: &str = "sessionId";
 
 /// The request that opens a session. `{{sessionId}}` inserts the id of the session into the request to the model.

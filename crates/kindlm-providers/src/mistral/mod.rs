@@ -163,7 +163,7 @@ fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     Ok(messages)
 }
 
-/// Returns a media in Mistral's form. A sound is its data, or else its address.
+/// Returns a media in Mistral's form. A sound is sent as its data, or else as its address.
 fn media(media: &Media) -> Result<Value, Refused> {
     Ok(match media.kind {
         MediaKind::Image => json!({"type": "image_url", "image_url": content::address(media)?}),

@@ -176,7 +176,7 @@ fn message(message: &Message) -> Result<Value, ProviderError> {
     Ok(Value::Object(out))
 }
 
-/// Returns the reason why a message with raw parts cannot have this media. Ollama's images are not in the content.
+/// Returns the reason why a message with raw parts cannot have this media. Ollama takes images outside of the content.
 fn beside_raw(media: &Media) -> Result<Value, Refused> {
     Err(match media.kind {
         MediaKind::Image => Refused(

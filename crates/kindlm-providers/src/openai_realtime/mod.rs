@@ -159,7 +159,8 @@ impl Realtime {
         Ok(Value::Object(session))
     }
 
-    /// Returns the instructions of the provider and the system messages of the prompt; `None` without both.
+    /// Returns the instructions of the provider and the system messages of the prompt; `None` without both. Fails if a
+    /// system message has a part that is not text.
     fn instructions(&self, prompt: &Prompt) -> Result<Option<String>, ProviderError> {
         let mut all: Vec<String> = self.instructions.iter().cloned().collect();
         for message in prompt.messages.iter().filter(|it| it.role == Role::System) {
@@ -234,7 +235,7 @@ fn tools(prompt: &Prompt) -> Option<Value> {
     (!prompt.tools.is_empty()).then(|| prompt.tools.iter().map(tool).collect())
 }
 
-/// Returns the text of a system message, whose parts may be texts in the form of the API.
+/// Returns the text of a system message. Fails if a part is not a text; a raw part may be a text in the API's form.
 fn system_text(message: &Message) -> Result<String, ProviderError> {
     if message.parts.is_empty() {
         return Ok(message.content.clone());
@@ -322,7 +323,7 @@ fn media(media: &Media) -> Result<Value, Refused> {
     }
 }
 
-/// The kinds of errors that differ in this API.
+/// Returns the kind of an error that differs in this API; `None` for any other error.
 fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     if facts.is("invalid_api_key") || facts.is("authentication_error") {
         return Some(ProviderErrorKind::Auth);

@@ -88,7 +88,7 @@ impl<'c> Session<'c> {
         Ok(Step::Done(Box::new(self.reply(text, finish_reason))))
     }
 
-    /// Returns the text and the calls of an answer. Some servers send them only in earlier events.
+    /// Returns the text and the calls of an answer. Some servers send text and calls only in earlier events.
     fn found(&mut self, output: &Value) -> Result<Found, ProviderError> {
         let items = match output {
             Value::Null => &[][..],

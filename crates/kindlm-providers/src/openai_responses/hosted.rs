@@ -10,7 +10,8 @@ use crate::EnvMark;
 use crate::dialect::jinja::{Filler, Reading};
 use crate::dialect::settings;
 
-/// The tools that OpenAI runs itself, and then those of xAI. Tools of other types need an answer from the caller.
+/// The tools that OpenAI runs itself, and then the tools that xAI runs. Tools of other types need an answer from the
+/// caller.
 const HOSTED: [&str; 9] = [
     "web_search",
     "web_search_preview",
@@ -23,7 +24,7 @@ const HOSTED: [&str; 9] = [
     "collections_search",
 ];
 
-/// The words before a key in a header.
+/// The authentication schemes that come before a key in a header.
 const SCHEMES: [&str; 3] = ["Bearer", "Basic", "Token"];
 
 /// The hosted tools of a configuration that has passed the check.
@@ -35,7 +36,8 @@ pub(super) struct HostedTools {
 }
 
 impl HostedTools {
-    /// Checks tools. Fails with the problems of tools of other types, of secrets, and of templates.
+    /// Checks tools. Fails with a problem for each tool of another type, each tool with a secret, and each invalid
+    /// template.
     pub(super) fn new(tools: Vec<Map<String, Value>>) -> Result<Self, Vec<Problem>> {
         let mut problems: Vec<Problem> =
             tools.iter().enumerate().filter_map(|(at, tool)| check_type(at, tool)).collect();

@@ -397,7 +397,7 @@ impl Found {
     }
 }
 
-/// The calls of tools that only xAI runs. It runs a custom tool too: a search in the posts of X.
+/// The types of calls of tools that only xAI runs. Its `custom_tool_call` is a search in the posts of X.
 const XAI: [&str; 5] = [
     "code_execution_call",
     "custom_tool_call",

@@ -1,7 +1,7 @@
 //! The known prices and context windows of models.
 //!
-//! They are data (`prices.json`), with their date. `cargo xtask prices` makes them from a public file. The price of an
-//! unlisted model is `None`, never 0.
+//! The prices are in `prices.json`, with their date. `cargo xtask prices` creates this file from a public one. The
+//! price of an unlisted model is `None`, never 0.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -49,8 +49,8 @@ static PRICES: LazyLock<HashMap<String, Vec<Entry>>> = LazyLock::new(|| {
 /// A model matches its exact name, or that name with a version or an effort: `gpt-4o-mini-2024-07-18` is `gpt-4o-mini`,
 /// `gemini-2.0-flash-001` is `gemini-2.0-flash`. The suffixes `latest`, `low`, `medium` and `high` are accepted too. If
 /// several names match, the longest name counts. A name with any other suffix (`gpt-4o-audio-preview`,
-/// `claude-opus-4-9`) is another model. A name without a number (`deepseek-chat`) is an alias of changing models, so
-/// only that name itself matches it.
+/// `claude-opus-4-9`) is another model. A name without a number (`deepseek-chat`) denotes different models over time,
+/// so it needs an exact match.
 ///
 /// At Bedrock, the name of a model may begin with a region. Such a model has the price of its whole name, or else the
 /// price of the name without the region.
@@ -102,8 +102,8 @@ fn entry_in<'e>(entries: &'e [Entry], model: &str) -> Option<&'e Entry> {
     })
 }
 
-/// Returns true if the name of an entry denotes another model each year. Embedding models have no output, and may have
-/// no number either.
+/// Returns true if the name of an entry denotes different models over time. Such a name has no number. Embedding models
+/// have no output price, and are never aliases.
 fn is_alias(entry: &Entry) -> bool {
     entry.price.output > 0.0 && !entry.model.contains(|it: char| it.is_ascii_digit())
 }

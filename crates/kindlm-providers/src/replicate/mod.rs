@@ -81,8 +81,8 @@ impl Replicate {
         Ok(Self { address, key, prefix, suffix, image, body })
     }
 
-    /// Returns the endpoint of a model, and its version. A model without a version is an official one, and has its own
-    /// endpoint.
+    /// Returns the endpoint of a model, and the version in its name. A model without a version is an official model
+    /// with its own endpoint.
     fn endpoint(model: &str) -> (String, Option<&str>) {
         if let Some((_, version)) = model.split_once(':') {
             return (PREDICTIONS.to_owned(), Some(version));
@@ -133,8 +133,8 @@ impl Codec for Replicate {
         let headers = vec![
             settings::json_header(),
             settings::bearer(&self.key),
-            // The server answers when the prediction has finished, or after 5 s. Its default of 60 s is as long as the
-            // default timeout, after which the prediction would be created, and charged, again.
+            // The server answers when the prediction has finished, or after 5 s. By default, the server waits 60 s, and
+            // the client's default timeout is 60 s too. A retry after the timeout would be charged again.
             ("Prefer".to_owned(), HeaderValue::Literal("wait=5".to_owned())),
         ];
         Ok(HttpRequest {
@@ -151,8 +151,8 @@ impl Codec for Replicate {
         if !matches!(answer["status"].as_str(), Some("starting" | "processing")) {
             return None;
         }
-        // The answer also has this address. The client does not use it, so that the key is only sent to the configured
-        // server.
+        // The answer also has the address of the prediction. This code builds the address itself, so that the key is
+        // only sent to the configured server.
         let id = segment(non_empty(&answer["id"])?);
         Some(HttpRequest {
             method: Method::Get,

@@ -20,9 +20,9 @@ const MOST_EXPLAINED: usize = 8;
 
 /// An ordered list of replies; the first match that is not used up answers a request.
 ///
-/// The uses of a reply with `times` are counted for each conversation. A conversation is identified by its model and
-/// its opening messages, which are those before the first answer of the model. So other conversations do not affect its
-/// replies, even if requests run concurrently. Conversations with the same opening share the counts.
+/// The uses of a reply with `times` are counted for each conversation, even if requests run concurrently. A
+/// conversation is identified by its model and its opening messages. The opening messages come before the first answer
+/// of the model. Conversations with the same opening share the counts.
 #[derive(Debug)]
 pub struct Script {
     /// The source of the replies, for error messages.

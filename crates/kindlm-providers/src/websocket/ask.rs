@@ -1,4 +1,4 @@
-//! The exchange over a websocket, and the scripts that read it.
+//! The exchange over a websocket, and the scripts that read the server's messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::dialect::prompt::prompt_text;
 use crate::dialect::script_reply::{is_true, reply_of};
 use crate::dialect::scripts::Scripts;
 
-/// Asks the server once, and returns its reply. Fails at the timeout.
+/// Asks the server once, and returns its reply. Fails at the timeout, or if the exchange or a script fails.
 pub(crate) async fn ask(
     socket: &WebSocket,
     (transport, scripts): (&HttpTransport, &Scripts),
@@ -86,7 +86,8 @@ async fn exchange(
     Ok(Reply { latency_ms, ..reply })
 }
 
-/// Returns the new accumulator, and true if the answer is complete. Fails if the script returned anything else.
+/// Returns the new accumulator, and true if the answer is complete. Fails if the script threw, or returned no list with
+/// an item.
 fn accumulated(answer: ScriptAnswer) -> Result<(Value, bool), String> {
     match answer.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::Array(pair))) if !pair.is_empty() => {

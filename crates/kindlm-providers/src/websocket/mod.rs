@@ -35,7 +35,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
     kind: Kind::Special(|config| WebSocket::from_config(config).map(|_| ())),
 };
 
-/// The message to the server, and the scripts that read its messages.
+/// The message to the server, and the scripts that read the server's messages.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "WebsocketConfig")]

@@ -88,7 +88,7 @@ impl Events {
         Ok(Progress::Part)
     }
 
-    /// Returns the whole message. Fails if it has no start or no stop reason, because it may be cut then.
+    /// Returns the whole message. Fails for a message without a start or a stop reason, because it may be cut.
     fn end(&mut self) -> Result<Value, Malformed> {
         let mut message = self.message.take();
         if !is_part(&message["stop_reason"]) {

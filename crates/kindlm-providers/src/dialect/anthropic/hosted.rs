@@ -16,7 +16,7 @@ const BETAS: [(&str, &str); 6] = [
     ("memory_20250818", "context-management-2025-06-27"),
 ];
 
-/// Checks tools. Fails with the problems of tools without the `type` of the API, and of secrets.
+/// Checks tools. Fails with a problem for each tool without a `type` of the API, and for each tool with a secret.
 pub(super) fn check(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     for (at, tool) in tools.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn check(tools: &[Map<String, Value>]) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// True for a type that ends with a date, as those of all tools of the API do.
+/// Returns true for a type that ends with a date. The types of all tools of the API end with a date.
 fn is_dated(kind: &str) -> bool {
     let date = kind.rsplit_once('_').map_or("", |(_, date)| date);
     date.len() == 8 && date.bytes().all(|it| it.is_ascii_digit())

@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// Additional headers. A value that starts with `env:` or `Bearer env:` names an environment variable.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Map<String, Value>,
-    /// The tools that have a `type` of the API, in its form.
+    /// The tools that have a `type` of the API, written as in the API.
     pub(crate) hosted_tools: Vec<Map<String, Value>>,
     /// True to request streamed answers.
     pub(crate) stream: bool,

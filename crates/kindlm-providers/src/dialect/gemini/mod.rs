@@ -293,7 +293,7 @@ pub(crate) const SILENT: [&str; 6] =
 type Parts = (String, Vec<ToolCall>, Option<String>);
 
 /// Returns the text, the calls and the image of the parts of an answer, without thoughts. If the answer has only an
-/// image, its data URL is the text. Calls get generated ids, because Gemini need not send ids. Fails at the first
+/// image, its data URL is the text. Every call gets a generated id, because Gemini may omit ids. Fails at the first
 /// malformed or unsupported part.
 fn parts(content: &Value, prompt: &Prompt) -> Result<Parts, Malformed> {
     let mut texts: Vec<&str> = Vec::new();
@@ -354,7 +354,7 @@ fn outcome(call: &ToolCall) -> Option<&str> {
     outcome.filter(|_| call.name == CODE_EXECUTION)
 }
 
-/// Returns the response of executed code until its result is read. A call with a response is not left to the test.
+/// Returns the response of executed code before its result is read. Without a response, the call would count as open.
 fn no_result() -> Value {
     json!({"outcome": NO_OUTCOME})
 }
@@ -469,7 +469,7 @@ fn usage(usage: &Value) -> Usage {
     Usage::counted(input, output, total, counted(&usage["cachedContentTokenCount"]))
 }
 
-/// The kinds of errors that differ in this API.
+/// Returns the kind of an error that differs in this API; `None` for any other error.
 pub(crate) fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     let is_key =
         facts.status == 403 || (facts.status == 400 && facts.message_contains(&["api key"]));

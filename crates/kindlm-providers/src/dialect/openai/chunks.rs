@@ -47,7 +47,7 @@ impl Assembler for Chunks {
 }
 
 impl Chunks {
-    /// Adds a chunk of the choice. Returns true if it has a part of the answer. Fails if the chunk is malformed.
+    /// Adds a chunk of the choice. Returns true if the chunk has a part of the answer. Fails if the chunk is malformed.
     fn add_choice(&mut self, chunk: &mut Value) -> Result<bool, Malformed> {
         if !chunk.is_object() {
             return Err(Malformed::not_a("an object", "a choice of the answer", chunk));
@@ -65,7 +65,7 @@ impl Chunks {
         }
         let filters = chunk["content_filter_results"].take();
         for (category, result) in filters.as_object().into_iter().flatten() {
-            // A later chunk repeats the categories of its own text.
+            // Each chunk has the categories of its own text. A filtered category must stay filtered.
             let merged = &mut self.choice["content_filter_results"][category.as_str()];
             if merged["filtered"] != true {
                 merged.clone_from(result);
@@ -91,7 +91,7 @@ impl Chunks {
         Ok(has_part)
     }
 
-    /// Returns the whole answer. Fails if the answer has no finish reason, because it may be cut then.
+    /// Returns the whole answer. Fails for an answer without a finish reason, because it may be cut.
     fn end(&mut self) -> Result<Value, Malformed> {
         let mut answer = std::mem::take(&mut self.answer);
         let mut choice = self.choice.take();
@@ -108,14 +108,16 @@ impl Chunks {
     }
 }
 
-/// Returns true if the values of this key of a `delta` are parts of the answer. Other keys have facts about it.
+/// Returns true if this key of a `delta` holds a part of the answer. Other keys hold facts about the answer.
 fn is_answer(key: &str) -> bool {
     matches!(key, "content" | "refusal" | "tool_calls" | "function_call")
         || key.starts_with("reasoning")
 }
 
-/// Adds pieces of tool calls. A piece belongs to the last call with its index, unless both have different ids, or the
-/// piece begins another call without an id.
+/// Adds pieces of tool calls.
+///
+/// A piece belongs to the last call with the same index and no other id. Without an equal id, a piece may still begin a
+/// new call; see [`begins_after`].
 fn add_calls(calls: &mut Value, pieces: &Value) {
     let Value::Array(pieces) = pieces else {
         // The reader of the whole answer rejects a value that is not a list.
@@ -152,8 +154,10 @@ fn add_calls(calls: &mut Value, pieces: &Value) {
     }
 }
 
-/// Returns true if a piece begins another call than this one. Some servers give no ids, and the same index or none to
-/// each call. Others repeat the name in each piece of a call.
+/// Returns true if a piece does not belong to this call, but begins another call.
+///
+/// Some servers give no ids, and give all calls the same index or none. Other servers repeat the name in each piece of
+/// a call.
 fn begins_after(call: &Value, piece: &Value) -> bool {
     match (name_of(call), name_of(piece)) {
         (Some(own), Some(name)) => own != name || has_all_arguments(call),

@@ -244,8 +244,8 @@ fn fingerprint(fingerprint: Option<&str>) -> Option<String> {
     fingerprint.filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// Returns Azure's filter results, in the form that `guardrails` expects. They concern the prompt and the answer. The
-/// map is empty if the answer has no filter results.
+/// Returns Azure's filter results for the prompt and the answer, in the form that `guardrails` expects. The map is
+/// empty if the answer has no filter results.
 fn guardrails(answer: &Value, choice: &Value) -> Map<String, Value> {
     let prompts = answer["prompt_filter_results"].as_array().into_iter().flatten();
     let inputs: Vec<&Value> = prompts.map(|it| &it["content_filter_results"]).collect();
