@@ -86,7 +86,7 @@ impl McpClient {
     /// Opens or reuses the session, and calls the tool once, without retries.
     ///
     /// Fails if a header or the address is invalid, or if the server is unreachable, reports an error or exceeds the
-    /// timeout. Also fails if the result has only media or unsupported content.
+    /// timeout. Also fails if the result has unsupported content, or only media.
     ///
     /// The future is boxed so that its code is compiled in this crate, not in the crate that polls it.
     pub fn call<'a>(
@@ -188,10 +188,11 @@ impl McpClient {
     }
 }
 
-/// Returns the texts of a result, and the number of its images, sounds and binary files, which cannot be judged as
-/// text. The texts include embedded text resources; the text of a link is its address.
+/// Returns the texts of a result, and the number of its media: images, sounds and binary files.
 ///
-/// Fails for an unsupported type of content, with a description of it.
+/// The texts include embedded text resources and the addresses of links.
+///
+/// Fails for an unsupported type of content, with the end of a sentence about the result.
 fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
     let (mut texts, mut media) = (Vec::new(), 0);
     for block in content {
