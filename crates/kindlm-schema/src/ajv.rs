@@ -108,8 +108,8 @@ fn first_errors<'e, 'i: 'e>(
 
 /// Returns the rank of a schema path in Ajv's order.
 ///
-/// Keywords are ranked by `ORDER`, and names of properties and definitions by their order in the schema. Behind a
-/// `$ref`, only keywords count.
+/// Keywords have their rank in `ORDER`. Names of properties and definitions have their position in the schema. Behind a
+/// `$ref`, only keywords are ranked.
 fn rank(schema: &Value, path: &str) -> Vec<usize> {
     let mut at = Some(schema);
     let mut is_name = false;
@@ -169,9 +169,9 @@ fn all(held: Held<'_>, error: &ValidationError<'_>) -> Vec<AjvError> {
     found
 }
 
-/// Returns true if a `false` schema belongs to the keyword `additionalProperties`.
+/// Returns true if the path of a `false` schema ends in the keyword `additionalProperties`.
 ///
-/// In `/properties/additionalProperties`, the same word is the name of a property.
+/// `/properties/additionalProperties` ends in a property with this name instead.
 fn is_for_properties(place: &str) -> bool {
     place
         .strip_suffix("/additionalProperties")

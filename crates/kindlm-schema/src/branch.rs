@@ -92,8 +92,7 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> Option<String> {
 
 /// Returns the first error of the alternative that was probably meant.
 ///
-/// If this error is about nested alternatives, returns the first error of the nested alternative that was probably
-/// meant. Returns `None` without such an error.
+/// Follows nested alternatives to the innermost one. Returns `None` if no alternative was selected.
 fn closest<'a>(error: &'a ValidationError<'_>) -> Option<&'a ValidationError<'static>> {
     match choose(error, branches(error)?) {
         Choice::Errors([first, ..]) => Some(closest(first).unwrap_or(first)),
@@ -109,9 +108,9 @@ fn wrong_type(branch: &[ValidationError<'static>], path: &str) -> Option<Vec<Jso
     })
 }
 
-/// Returns the pointer of a direct member with a wrong value for a constant: `const`, or `enum` with one value.
+/// Returns the pointer of a direct member that violates a constant: `const`, or `enum` with one value.
 ///
-/// Returns `None` if the branch has no such error.
+/// Returns `None` without such a violation.
 fn tag(branch: &[ValidationError<'static>], path: &str) -> Option<String> {
     branch.iter().find_map(|error| {
         let pointer = error.instance_path().as_str();

@@ -76,7 +76,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Fails if the schema is invalid, names an unknown draft, or refers to a place outside of itself.
+    /// Fails if the schema is invalid, names an unknown draft, or refers to a missing place or to another document.
     pub fn compile(schema: &Value) -> Result<Self, SchemaError> {
         let declared = schema.get("$schema").and_then(Value::as_str);
         let mut options = jsonschema::options()

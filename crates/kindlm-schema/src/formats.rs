@@ -18,7 +18,7 @@ const WHOLE: [(&str, Option<(i64, i64)>); 2] =
 /// A function that checks a text of a format.
 type Check = fn(&str) -> bool;
 
-/// The text formats.
+/// The text formats that only Ajv has, with their checks.
 const OF_TEXTS: [(&str, Check); 5] = [
     ("byte", is_base64),
     ("iso-date-time", is_date_time),
@@ -27,10 +27,10 @@ const OF_TEXTS: [(&str, Check); 5] = [
     ("url", is_url),
 ];
 
-/// The formats that the earlier drafts do not have, with their checks.
+/// Formats that the earlier drafts lack, with their checks. Ajv checks these formats in every draft.
 ///
-/// The validator skips a format that the schema's draft does not have. Ajv accepts more durations than RFC 3339, and a
-/// UUID as a URN.
+/// The validator itself skips a format that the schema's draft lacks. Ajv's `duration` accepts more texts than RFC
+/// 3339, and Ajv's `uuid` accepts the prefix `urn:uuid:`.
 static OF_LATER_DRAFTS: LazyLock<Vec<(&str, Validator)>> = LazyLock::new(|| {
     let format = |name: &'static str| (name, json!({ "format": name }));
     let pattern = |name: &'static str, regex: &str| (name, json!({ "pattern": regex }));
@@ -51,7 +51,7 @@ static OF_LATER_DRAFTS: LazyLock<Vec<(&str, Validator)>> = LazyLock::new(|| {
         format("uri-reference"),
         format("uri-template"),
     ];
-    // All of these schemas compile: a test finds a value that violates each.
+    // All of these schemas compile; a test covers each of them.
     let compiled = schemas.into_iter().filter_map(|(name, schema)| {
         let options = jsonschema::options().with_draft(Draft::Draft202012);
         Some((name, options.should_validate_formats(true).build(&schema).ok()?))
@@ -138,7 +138,7 @@ fn is_time(text: &str) -> bool {
     is_fraction && (digits(second, 2).is_some_and(|it| it < 60) || is_leap)
 }
 
-/// Returns the minutes since midnight. Returns `None` for other text than a time of day.
+/// Returns the minutes since midnight. Returns `None` if the text is not a time of day.
 fn minutes(hour: &str, minute: &str) -> Option<i32> {
     let hour = digits(hour, 2).filter(|it| *it < 24)?;
     let minute = digits(minute, 2).filter(|it| *it < 60)?;

@@ -27,7 +27,7 @@ pub fn finish(mut schema: Value, definitions: Definitions) -> Value {
 
 /// Removes null from the schemas of optional keys.
 fn refuse_null(map: &mut Map<String, Value>) {
-    // A key in `then` is required unless another key is set.
+    // `then` lists the keys that are required under the condition in `if`.
     let required = [map.get("required"), map.get("then").and_then(|it| it.get("required"))];
     let required = required.map(|it| it.cloned().unwrap_or_default());
     let is_required =

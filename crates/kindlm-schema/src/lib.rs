@@ -1,8 +1,8 @@
 //! JSON Schema for KindLM: compiles schemas, and reports all errors of values.
 //!
 //! [`Schema`] checks a model's answer against a schema of the user, offline. [`Shape`] checks a configuration against a
-//! schema that is generated from its Rust types, and turns every violation into a [`Problem`](kindlm_types::Problem) in
-//! the user's terms.
+//! schema that is generated from Rust types. It turns every violation into a [`Problem`](kindlm_types::Problem) in the
+//! user's terms.
 //!
 //! The validator is generic and slow to compile. Therefore the signatures of this crate contain no types of the
 //! validator.

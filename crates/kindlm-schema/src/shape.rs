@@ -57,8 +57,6 @@ impl Shape {
     }
 
     /// Creates a shape from a function that makes a schema.
-    ///
-    /// The registries contain such functions.
     pub fn generate(make: impl FnOnce(&mut Definitions) -> Value) -> Self {
         let mut definitions = Definitions::default();
         let schema = make(&mut definitions);
@@ -238,7 +236,7 @@ impl Shape {
             self.description(&path)
         };
         let description = description(&object).or_else(|| match object.as_slice() {
-            // A key that is required unless another key is set is described outside of `then`.
+            // `then` lists conditionally required keys. The schema around `then` describes them.
             [outer @ .., last] if last == "then" => description(outer),
             _ => None,
         });
@@ -302,7 +300,7 @@ impl Shape {
         found.map(first_paragraph)
     }
 
-    /// Returns the first paragraph of the description of the schema to which a `$ref` at this path refers.
+    /// Returns the first paragraph of the description behind a `$ref` at this path.
     ///
     /// Returns `None` without a `$ref` or without a description.
     fn behind_reference(&self, path: &[String]) -> Option<String> {
