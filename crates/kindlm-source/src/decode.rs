@@ -49,8 +49,10 @@ fn too_large(name: &str, bytes: usize) -> Box<Diagnostic> {
     Box::new(Diagnostic::error(Code::TOO_LARGE, message, &source, Span::default()).with_help(help))
 }
 
-/// Makes the error for a byte that is not text. Its source ends with the line of that byte, at most
-/// [`AFTER_THE_BREAK`] bytes after the byte.
+/// Makes the error for an invalid byte.
+///
+/// The source of the error ends with the line of this byte. It shows at most [`AFTER_THE_BREAK`] bytes from this byte
+/// on.
 fn broken(name: &str, bytes: &[u8], at: usize, message: &str) -> Box<Diagnostic> {
     let after = bytes.get(at..).unwrap_or_default();
     let after = after.get(..after.len().min(AFTER_THE_BREAK)).unwrap_or_default();

@@ -85,7 +85,7 @@ fn code(kind: &ProblemKind) -> Code {
     }
 }
 
-/// Removes the problem of a missing key if an unknown key in the same object probably means this key.
+/// Drops the problem of a missing key if the same object has a similar unknown key.
 pub fn without_echoes(problems: Vec<Problem>) -> Vec<Problem> {
     let meant: Vec<(String, String)> = problems.iter().filter_map(meant_key).collect();
     let is_echo = |problem: &Problem| match &problem.kind {

@@ -62,7 +62,7 @@ struct Mark<'a> {
     is_primary: bool,
 }
 
-/// Marks in the same file that are near each other, with the first and the last of their lines, counted from 1.
+/// Marks in one file that are near each other. `first` and `last` are line numbers, from 1.
 struct PieceOfSource<'a> {
     source: &'a Arc<Source>,
     first: usize,
@@ -143,7 +143,7 @@ impl<'a> PieceOfSource<'a> {
             .annotations(annotations)
     }
 
-    /// Adds the position of a mark and the text around it. If a marked line is too long, this replaces the snippet.
+    /// Adds the position of a mark and the text around it. Replaces the snippet if a marked line is too long.
     fn excerpt(&self, mark: &Mark<'a>, out: &mut Vec<Element<'a>>) {
         let place = self.source.position(mark.span.start);
         let path = normalize_untrusted_str(self.source.name());

@@ -191,7 +191,7 @@ impl Scan {
 
     /// Returns the offset of a quote that probably should end on its own line.
     ///
-    /// Such a quote starts on an earlier line and is closed on the line of the error, or the quote is still open.
+    /// Such a quote is still open, or it starts on an earlier line and ends on the line of the error.
     fn quote(&self, text: &str, at: usize) -> Option<usize> {
         let line = start_of_line(text, at)..end_of_line(text, at);
         let closed = self.long.iter().rfind(|it| line.contains(&it.end)).map(|it| it.start);
