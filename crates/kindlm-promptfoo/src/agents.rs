@@ -20,10 +20,10 @@ pub(super) enum AgentProvider {
     CodexServer,
 }
 
-/// The time limit of an agent in milliseconds (30 minutes) if the config sets none. promptfoo has no limit then.
+/// The default time limit of an agent in milliseconds: 30 minutes. promptfoo has no limit.
 const TIMEOUT: f64 = 1_800_000.0;
 
-/// An entry of `agents` in the suite, as far as it is translated.
+/// An entry of `agents` in the suite, while it is built.
 #[derive(Default)]
 pub(super) struct AgentEntry {
     pub(super) entries: Vec<(&'static str, Node)>,
@@ -62,8 +62,9 @@ impl AgentEntry {
 /// The help for a setting of an agent that has no counterpart.
 const NO_COUNTERPART: &str = "remove it, or run the agent as you need it in a `kindlm.yaml`: `agents: { mine: { command: … } }`";
 
-/// Settings of Codex that are left out, because they change neither its work nor its answer. Values that do are
-/// reported before this list is used.
+/// Settings of Codex that are left out, because they do not change its work or its answer.
+///
+/// Values of these settings that have an effect are reported before this list is used.
 const IGNORED_BY_CODEX: [&str; 17] = [
     "skip_git_repo_check",
     "persist_threads",
@@ -103,7 +104,7 @@ impl Translator<'_> {
             self.codex(span, kind, config, &mut entry);
             "codex"
         };
-        // The limit of an agent would override that of the config.
+        // The agent's limit would override the limit of the config, so set it only if the config has none.
         if !self.has_timeout {
             or_else(&mut entry.entries, "timeoutMs", || number(span, TIMEOUT));
         }
@@ -140,7 +141,7 @@ impl Translator<'_> {
         let program = path.map_or_else(|| "codex".to_owned(), |it| quoted(&it));
         entry.entries.push(("command", text(span, &format!("{key} {program}"))));
         if !inherits {
-            // A variable in this list must be set, so the list only has set variables.
+            // Each variable in this list must have a value, so leave out the unset variables.
             let names = ["OPENAI_API_KEY", "CODEX_API_KEY"].into_iter();
             let names = names.filter(|it| self.env_value(it).is_some());
             let mut names: Vec<Node> = names.map(|it| text(span, it)).collect();
@@ -245,8 +246,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads the variables that are set for an agent. The value `{{env.NAME}}` of a variable `NAME` only passes the
-    /// variable on.
+    /// Reads the variables that are set for an agent. A variable `NAME` with the value `{{env.NAME}}` is only passed
+    /// on.
     pub(super) fn variables_of_agent(&mut self, value: &Node, entry: &mut AgentEntry) {
         for (key, value) in value.entries() {
             let written = value.text().map_or_else(|| value.to_json().to_string(), str::to_owned);
@@ -307,7 +308,7 @@ impl Translator<'_> {
         Node { kind, ..value.clone() }
     }
 
-    /// Reports a working folder that does not exist, if that can be known.
+    /// Reports a working folder that does not exist. Ignores all other errors of the folder.
     pub(super) fn check_folder(&mut self, span: Span, folder: &str) {
         if let Err(err @ FileError::NotFound { .. }) = self.inputs.files.read_file(folder) {
             self.file_error(span, err.to_string(), "the path is relative to the config file");

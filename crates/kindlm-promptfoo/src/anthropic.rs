@@ -7,8 +7,7 @@ use super::build::{list, map, text, with};
 use super::extras::add_to;
 use super::settings::{PARSED, Settings, undated};
 
-/// The beginnings of the types of tools that Anthropic runs itself. A call of any other tool of Anthropic ends the
-/// test.
+/// The prefixes of the types of tools that Anthropic runs itself. A call of any other tool of Anthropic gets no answer.
 const RUN_BY_ANTHROPIC: [&str; 4] =
     ["web_search_", "web_fetch_", "code_execution_", "tool_search_"];
 
@@ -39,8 +38,8 @@ impl Translator<'_> {
         settings.provider.extend(hosted.map(|it| ("hostedTools", it)));
     }
 
-    /// Translates the format of the answer, from the config or from a file. If the format has a schema, checks see
-    /// the answer as a JSON value.
+    /// Translates the format of the answer, from the config or from a file. For the type `json_schema`, checks get the
+    /// answer as a JSON value.
     pub(super) fn output_format(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let Some(format) = self.in_place(value) else { return };
         let format = match format.get("schema").map(|it| self.in_place(it)) {

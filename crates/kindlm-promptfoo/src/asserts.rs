@@ -11,8 +11,8 @@ use std::rc::Rc;
 use kindlm_source::{Key, Kind, Node, Span};
 use kindlm_types::Class;
 
-/// True if assertions of this type compare outputs. In promptfoo such assertions decide the score of a row, and do
-/// not count in its mean.
+/// True if assertions of this type compare outputs. In promptfoo, the result of such an assertion decides the score of
+/// a row, and does not count in the mean score.
 pub(super) fn compares(kind: &str) -> bool {
     matches!(kind, "select-best" | "max-score")
 }
@@ -124,8 +124,8 @@ impl Translator<'_> {
         Node { kind: Kind::Mapping(Rc::new(translated)), ..node }
     }
 
-    /// Removes keys that promptfoo ignores in a check, with a warning for each. Keys that are probably misspelled stay, and
-    /// are an error later.
+    /// Removes keys that promptfoo ignores in a check, with a warning for each. A probable typo of a known key stays,
+    /// and is an error later.
     fn without_ignored(&mut self, node: Node) -> Node {
         let kind = node.get("type").and_then(Node::text).unwrap_or_default().to_owned();
         let is_known = |it: &str| {
@@ -179,8 +179,8 @@ impl Translator<'_> {
 
     /// Translates a grading model into a reference to a model of the suite.
     ///
-    /// The label or id of a provider refers to its model. Other values add a model that only grades. Returns `None`
-    /// after an error, which is reported.
+    /// The label or id of a provider refers to the model of this provider. Other values add a model that only grades.
+    /// Returns `None` after an error, which is reported.
     pub(super) fn grader(&mut self, node: &Node) -> Option<Node> {
         match node.text().and_then(|it| self.providers.find(it)) {
             Some(id) => Some(text(node.span, id)),
@@ -189,8 +189,8 @@ impl Translator<'_> {
     }
 }
 
-/// True if promptfoo uses a grading prompt. It ignores a text for `g-eval`, which needs an object with a prompt for
-/// each step.
+/// True if promptfoo uses a grading prompt. promptfoo ignores a text for `g-eval`, which needs an object with a prompt
+/// for each step.
 pub(super) fn takes_rubric(check: &Node, rubric: &Node) -> bool {
     let kind = check.get("type").and_then(Node::text).unwrap_or_default();
     kind.trim_start_matches("not-") != "g-eval" || !rubric.entries().is_empty()
@@ -203,7 +203,7 @@ pub(super) fn is_graded(kind: &str) -> bool {
     found.is_some_and(|it| it.meta.class == Class::Probabilistic)
 }
 
-/// The keys of the assertion types whose schemas were read, by type. Each schema is generated once.
+/// The keys that each assertion type accepts, by type. Each schema is generated once.
 #[derive(Default)]
 pub(super) struct KnownKeys(HashMap<&'static str, HashSet<String>>);
 

@@ -32,7 +32,7 @@ try {
 return results.length > 0 ? results.join("\n") : output;
 "#;
 
-/// The results of the callbacks replace the calls. A call whose callback is missing or throws stays, as JSON.
+/// The results of the callbacks replace the calls. If a callback is missing or throws, its call stays, as JSON.
 const AZURE: &str = r#"
 const results = [];
 for (const it of calls) {
@@ -81,8 +81,8 @@ return results.map((it) => (typeof it === "string" ? it : JSON.stringify(it) ?? 
 
 /// Returns the script that answers the calls in an output of a provider; `None` for providers without callbacks.
 ///
-/// `kind` is the provider in KindLM, or the provider whose API a model of Vertex AI has. `name` is the provider in
-/// promptfoo.
+/// `kind` is the provider in KindLM. For Vertex AI, it is the provider whose API the model has. `name` is the provider
+/// in promptfoo.
 fn script(kind: &str, name: &str) -> Option<String> {
     match (kind, name) {
         (_, "vertex") if kind != "gemini" => None,

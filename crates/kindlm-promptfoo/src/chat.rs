@@ -59,8 +59,9 @@ pub(super) fn messages(value: &Value) -> Option<Result<Vec<Message>, UnreadableC
     is_chat.then(|| items.iter().map(message).collect())
 }
 
-/// Returns the messages of a chat in the form of version 1 of Cohere's API, which promptfoo reads; `None` for other
-/// values, and for a chat with further keys.
+/// Converts a chat in the form of Cohere's API, version 1, to a list of messages, as promptfoo does.
+///
+/// Returns `None` for other values, and for a chat with further keys.
 pub(super) fn of_cohere(value: &Value) -> Option<Value> {
     let entries = value.as_object().filter(|it| it.len() == 2)?;
     let (earlier, last) = (entries.get("chat_history")?.as_array()?, entries.get("message")?);
@@ -78,7 +79,7 @@ pub(super) fn of_cohere(value: &Value) -> Option<Value> {
     Some(Value::Array(messages))
 }
 
-/// Returns true if a text has the beginning and the end of a JSON object, or of a list of values.
+/// Returns true if a text begins and ends like a JSON object, or like a JSON list.
 fn looks_like_json(text: &str) -> bool {
     if text.starts_with('{') && text.ends_with('}') {
         return true;
@@ -100,7 +101,7 @@ fn message(value: &Value) -> Result<Message, UnreadableChat> {
         Some("system" | "developer") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
-        // Google's name, in messages with its `parts`.
+        // Google's role for the model, in messages with `parts`.
         Some("model") if value.get("parts").is_some() => Role::Assistant,
         other => {
             let role = other.unwrap_or_default();
@@ -134,7 +135,9 @@ fn message(value: &Value) -> Result<Message, UnreadableChat> {
     }
 }
 
-/// Returns a part. A part with more than a text stays in the form of its API, which gets it unchanged.
+/// Returns a part of a message. A part that is not just a text is sent to the API unchanged.
+///
+/// Returns `None` for a value that is neither a text nor an object.
 fn part(value: &Value) -> Option<ContentPart> {
     let Value::Object(entries) = value else {
         return Some(ContentPart::Text(value.as_str()?.to_owned()));

@@ -25,7 +25,7 @@ const OPTIONS: [(&str, &str); 9] = [
     ("permission_prompt_tool_name", "--permission-prompt-tool"),
 ];
 
-/// Settings that change neither the work of the agent nor its answer, and those that other code reads.
+/// Settings that other code reads, and settings without an effect on the work or the answer of the agent.
 const READ_ELSEWHERE: [&str; 25] = [
     "working_dir",
     "allow_all_tools",
@@ -230,7 +230,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the tools that the agent has, and those that it may use without permission.
+    /// Adds the agent's tools, and the tools that the agent may use without permission.
     fn claude_tools(&mut self, span: Span, config: &Config<'_>, entry: &mut AgentEntry) {
         let has_all = config.is_true("allow_all_tools");
         let mut allowed: BTreeSet<String> = BTreeSet::new();
@@ -289,7 +289,7 @@ impl Translator<'_> {
         entry.option(span, "--permission-mode", mode);
     }
 
-    /// Adds the settings of Claude Code, those of its sandbox, and the additional folders.
+    /// Adds the settings of Claude Code and of its sandbox, and the additional folders.
     fn claude_settings(&mut self, span: Span, config: &Config<'_>, entry: &mut AgentEntry) {
         for folder in config.get("additional_directories").map(Node::items).unwrap_or_default() {
             let path = folder.text().unwrap_or_default();
@@ -390,8 +390,9 @@ impl Translator<'_> {
         }
     }
 
-    /// Sets the variables of the `env` block that MCP servers use for the agent, so that their values are not in its
-    /// command line.
+    /// Sets those variables of the `env` block that MCP servers use.
+    ///
+    /// The agent gets them as environment variables, so that their values are not in its command line.
     fn set_variables_of_servers(&self, mcp: &Node, entry: &mut AgentEntry) {
         let written = mcp.to_json().to_string();
         for name in kindlm_template::environment(&written) {
@@ -437,9 +438,10 @@ impl Translator<'_> {
     }
 }
 
-/// Returns a path relative to the folder of the config as a path relative to a folder below it.
+/// Converts a path relative to the config's folder to a path relative to `folder`, which is a folder below it.
 ///
-/// Returns `None` if the folder is missing, is absolute, or contains `..`, because the way back is then not known.
+/// An absolute path stays unchanged. Returns `None` if `folder` is missing, is absolute, or contains `..`, because the
+/// way back is then unknown.
 fn from_folder(folder: Option<&str>, path: &str) -> Option<String> {
     if path.starts_with('/') {
         return Some(path.to_owned());

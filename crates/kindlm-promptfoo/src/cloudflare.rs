@@ -37,7 +37,7 @@ const OWN: [&str; 9] = [
     "resourceName",
 ];
 
-/// The other settings that promptfoo reads for Anthropic's models behind the gateway, and those of the server.
+/// The other settings that promptfoo reads for Anthropic's models behind the gateway.
 const ANTHROPIC: [&str; 8] =
     ["apiKey", "apiKeyEnvar", "cost", "headers", "max_tokens", "temperature", "top_k", "top_p"];
 
@@ -155,7 +155,7 @@ impl Translator<'_> {
         }
         let is_set = |name: &str| self.env_value(name).is_some();
         let usual = Some("CF_AIG_TOKEN").filter(|it| is_set(it));
-        // The variable that the config names may be set only when the suite is run.
+        // The variable that the config names may be unset until the suite runs.
         let named = value(own, "cfAigTokenEnvar").filter(|it| usual.is_none() || is_set(it));
         named.or(usual).map(str::to_owned)
     }

@@ -30,8 +30,8 @@ pub(super) fn dialect_at_vertex(model: &str) -> &'static str {
 }
 
 impl Translator<'_> {
-    /// Translates the settings of a model at Bedrock. The names of all model families, and of both text APIs, are
-    /// known.
+    /// Translates the settings of a model at Bedrock. Accepts the parameter names of all model families and of both
+    /// text APIs.
     pub(super) fn bedrock(&mut self, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
         let mut guardrail = Vec::new();
@@ -92,7 +92,7 @@ impl Translator<'_> {
                 };
                 or_else(&mut settings.params, "stopSequences", || value);
             }
-            // Amazon's own models have these settings, and their tools, in objects.
+            // Amazon's own models nest these settings and their tools in objects.
             "interfaceConfig" | "inferenceConfig" | "textGenerationConfig" | "toolConfig" => {
                 for (key, value) in value.entries() {
                     self.bedrock_setting(key, value, settings);
@@ -132,8 +132,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Accepts a credential if its value is the environment variable from which KindLM reads it. Reports any other
-    /// value. A `profile` is a warning.
+    /// Accepts a credential if its value is the environment variable from which KindLM reads it. Warns of a `profile`,
+    /// and reports any other value.
     pub(super) fn aws_credential(&mut self, key: &Key, value: &Node) {
         if &*key.name == "profile" {
             let help = "KindLM reads the credentials from the environment: run `eval \"$(aws configure \
@@ -286,7 +286,7 @@ impl Translator<'_> {
         kept
     }
 
-    /// Translates the settings of a model at Replicate. All of them are inputs of the model.
+    /// Translates the settings of a model at Replicate. All settings without an equivalent are inputs of the model.
     pub(super) fn replicate(&mut self, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
         for (key, value) in config {

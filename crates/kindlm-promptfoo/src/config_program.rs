@@ -10,11 +10,10 @@ use serde_json::Value;
 
 use super::files::extension;
 
-/// Imports the config, and returns its value, the places of functions in it, and the environment variables that it reads.
+/// Imports the config. Returns its value, the places of its functions, and the environment variables that it reads.
 ///
-/// A function that answers tool calls becomes the place where a script finds it: `file://config.js#providers.0.…`.
-/// The other functions have no form in JSON, and the variables have no value in the sandbox. Both are returned, so
-/// that they can be reported.
+/// A function that answers tool calls becomes the place where a script finds it: `file://config.js#providers.0.…`. The
+/// other functions have no form in JSON, and the variables have no value in the sandbox. The caller reports both.
 const EVALUATE: &str = r#"
 const variables = new Set();
 const noted = (name) => void (typeof name === "string" && variables.add(name));
@@ -46,7 +45,7 @@ pub struct ConfigProgram {
 }
 
 impl ConfigProgram {
-    /// Returns the program at the path of a config; `None` if it is no file of JavaScript or TypeScript.
+    /// Returns the program at the path of a config; `None` if the file is not JavaScript or TypeScript.
     pub fn of_config(path: &str) -> Option<Self> {
         let is_program =
             matches!(extension(path).as_str(), "js" | "mjs" | "cjs" | "ts" | "mts" | "cts");
@@ -61,7 +60,7 @@ impl ConfigProgram {
 pub struct EvaluatedConfig {
     /// The value that the program exports.
     pub value: Value,
-    /// The places of functions in the value, such as `tests.0.assert.0.value`. The value does not have them.
+    /// The places of functions in the exported value, such as `tests.0.assert.0.value`. `value` does not contain them.
     pub functions: Vec<String>,
     /// The environment variables that the program read. They had no value.
     pub variables: Vec<String>,
@@ -69,7 +68,7 @@ pub struct EvaluatedConfig {
 
 /// Runs a config in the sandbox, without permissions.
 ///
-/// Returns the reason as an error if the program throws, does not end, or needs more than the sandbox has.
+/// Returns the reason as an error if the program throws, does not end, or exceeds the limits of the sandbox.
 pub fn evaluate_config(
     program: &ConfigProgram,
     scripts: &Arc<RunScript>,

@@ -65,7 +65,7 @@ impl Translator<'_> {
         prompt: &Prompt,
         model: &ProgramModel<'_>,
     ) -> Option<Made> {
-        // Without a label, promptfoo gives an empty one.
+        // Without a label, promptfoo passes an empty label.
         let label = if model.label == model.id { "" } else { model.label };
         let provider = json!({"id": model.id, "label": label});
         let vars = self.computed(vars, prompt, &provider)?;
@@ -249,7 +249,9 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the settings of a prompt function, overridden by those that it returned; `None` without settings.
+/// Merges the settings of a prompt function. The returned settings override the function's own settings.
+///
+/// Returns `None` without settings.
 fn merged_config(own: Option<&Value>, returned: Option<&Value>) -> Option<Value> {
     let mut merged = Map::new();
     for config in [own, returned].into_iter().flatten().filter_map(Value::as_object) {

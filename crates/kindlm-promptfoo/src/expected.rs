@@ -52,7 +52,7 @@ fn takes_threshold(kind: &str) -> bool {
     usual(kind).is_some() || plain == "starts-with"
 }
 
-/// True if a text in short form has a threshold that promptfoo ignores. `kind` is the type that was read from it.
+/// True if a text in short form has a threshold that promptfoo ignores. `kind` is the assertion type of the text.
 pub(super) fn ignores_threshold(text: &str, kind: Option<&str>) -> bool {
     let Some(kind) = kind.filter(|it| !takes_threshold(it)) else { return false };
     let rest = text.strip_prefix(kind).and_then(|it| it.strip_prefix('('));
@@ -120,9 +120,10 @@ pub(super) fn parse_expected(
     Ok(Expected { kind, value, threshold })
 }
 
-/// Returns the type with the word behind its first colon, and the value after it.
+/// Returns the type with the word behind its first colon, such as `trajectory:tool-used`, and the value behind the
+/// type.
 ///
-/// For example, the type is `trajectory:tool-used`. Returns `None` if the text does not have this form.
+/// Returns `None` if the text does not have this form.
 fn longer<'a>(text: &'a str, kind: &str, rest: &'a str) -> Option<(&'a str, Option<&'a str>)> {
     let begin = text.get(..kind.len()).filter(|it| *it == kind)?;
     let (word, value) = match rest.split_once(':') {

@@ -1,4 +1,4 @@
-//! Settings that KindLM does not know. The body of the request has them unchanged.
+//! Settings that KindLM does not know. KindLM sends them unchanged in the body of the request.
 
 use kindlm_source::{Key, Kind, Node, Span};
 
@@ -6,8 +6,8 @@ use super::Translator;
 use super::build::{entries, map, node, text};
 use super::settings::Settings;
 
-/// Settings that the APIs have, by provider, besides those that [`settings`](super::settings) translates. They cause no
-/// warning.
+/// Known settings of the APIs, by provider. They cause no warning. [`settings`](super::settings) translates further
+/// settings.
 const KNOWN: [(&str, &[&str]); 5] = [
     (
         "anthropic",
@@ -122,7 +122,7 @@ const INERT: [&str; 8] = [
 /// Settings of Ollama that stand beside `options`, not in it.
 const BESIDE_OPTIONS: [&str; 4] = ["format", "think", "keep_alive", "truncate"];
 
-/// Returns the advice for a setting with which promptfoo changes the request to Azure in a way that KindLM does not.
+/// Returns the advice for a setting that changes the request to Azure in promptfoo, but has no equivalent in KindLM.
 ///
 /// Returns `None` for other settings, and for values without an effect.
 fn refused_at_azure(name: &str, value: &Node) -> Option<&'static str> {
@@ -140,7 +140,7 @@ fn refused_at_azure(name: &str, value: &Node) -> Option<&'static str> {
 impl Translator<'_> {
     /// Adds a setting without an equivalent to the body of the requests.
     ///
-    /// Settings that the API is not known to have are collected for [`warn_of_unknown`](Self::warn_of_unknown).
+    /// Unknown settings are also collected for [`warn_of_unknown`](Self::warn_of_unknown).
     pub(super) fn extra_setting(
         &mut self,
         kind: &str,
@@ -149,7 +149,7 @@ impl Translator<'_> {
         settings: &mut Settings,
     ) {
         let name = &*key.name;
-        // `callbacks` makes them a transform of the output.
+        // `Translator::callbacks` makes these functions a transform of the output.
         if name == "functionToolCallbacks" && super::callbacks::has_callbacks(kind) {
             return;
         }
@@ -183,7 +183,7 @@ impl Translator<'_> {
         self.add_setting(kind, key, value, settings);
     }
 
-    /// Adds a setting to the part of the body in which promptfoo sends it.
+    /// Adds a setting to the same part of the body as promptfoo.
     fn add_setting(&mut self, kind: &str, key: &Key, value: Node, settings: &mut Settings) {
         let name = &*key.name;
         let own = || entries(key.span, [(name.to_owned(), value.clone())]);
@@ -240,7 +240,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Warns once of all settings that the API is not known to have.
+    /// Warns once of all settings that are not known to exist in the API.
     pub(super) fn warn_of_unknown(&mut self, settings: &mut Settings) {
         let unknown = std::mem::take(&mut settings.unknown);
         let Some((span, _)) = unknown.first() else { return };
@@ -259,9 +259,9 @@ pub(super) fn mapping(span: Span, entries: Vec<(Key, Node)>) -> Node {
     node(span, Kind::Mapping(entries.into()))
 }
 
-/// Adds the entries of an object to an object of the body, which is made if it is missing.
+/// Adds entries to an object of the body. Creates the object if it is missing.
 ///
-/// New entries override those with the same key.
+/// New entries override entries with the same key.
 pub(super) fn add_to(body: &mut Vec<(String, Node)>, name: &str, more: &Node) {
     match body.iter_mut().find(|(it, _)| it == name) {
         Some((_, own)) => {

@@ -65,7 +65,7 @@ impl Translator<'_> {
 
     /// Returns false for a missing file, which is reported at `span`.
     pub(super) fn exists(&mut self, span: Span, path: &str) -> bool {
-        // With this limit, the error of an existing file is that it is too large. Its contents are not needed.
+        // The limit is 0, so an existing file fails as too large, and its content is not read.
         match self.inputs.files.read_bytes(path, 0) {
             Err(err @ FileError::NotFound { .. }) => {
                 self.file_error(span, err.to_string(), "the path is relative to the config file");

@@ -58,8 +58,8 @@ impl Translator<'_> {
 
     /// Renders a text with custom filters.
     ///
-    /// Returns a template that renders to exactly the result. Other texts are returned unchanged. Returns `None` after
-    /// an error, which is reported.
+    /// Returns a template whose output is exactly the rendered text. Other texts are returned unchanged. Returns `None`
+    /// after an error, which is reported.
     pub(super) fn filtered(&mut self, span: Span, text: &str, vars: &Vars) -> Option<String> {
         let Some(own) = &self.filters else { return Some(text.to_owned()) };
         if !own.are_in(text) {

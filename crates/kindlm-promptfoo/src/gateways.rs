@@ -1,4 +1,6 @@
-//! Servers with an API compatible to OpenAI's: their settings in promptfoo. KindLM's table has their addresses and keys.
+//! The settings in promptfoo of servers with an API compatible to OpenAI's.
+//!
+//! KindLM's table of servers has the addresses and keys.
 
 use kindlm_providers::servers;
 use kindlm_source::{Key, Kind, Node, Span};
@@ -12,7 +14,7 @@ use super::settings::{Settings, or_else};
 pub(super) struct Server {
     /// The prefix of its ids in promptfoo.
     pub(super) name: &'static str,
-    /// The base URL. It is empty if only the settings have it.
+    /// The base URL; empty if only the settings have it.
     base_url: &'static str,
     /// The environment variable of the key.
     key: &'static str,
@@ -93,8 +95,8 @@ impl Translator<'_> {
         Some((rest, settings))
     }
 
-    /// Returns the base URL of a server, from its settings, the environment, or the table. Returns `None` if none of
-    /// them has it.
+    /// Returns the base URL of a server, from its settings, the environment, or the table. Returns `None` if there is
+    /// no base URL.
     fn address_of(&self, server: Server, model: &str, own: &[(&str, String)]) -> Option<String> {
         let set = |name: &str| own.iter().find(|(it, _)| *it == name).map(|(_, it)| it.clone());
         let trimmed = |it: String| it.trim_end_matches('/').to_owned();

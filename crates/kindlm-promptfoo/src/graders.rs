@@ -14,7 +14,8 @@ pub(super) struct Graders {
     pub(super) embedding: Option<Node>,
 }
 
-/// The kinds of graders that the checks of a test need and do not name, with the place of the first such check.
+/// The kinds of graders that checks of a test need but do not name. Each has the place of the first check that needs
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needs {
     text: Option<Span>,
@@ -32,7 +33,7 @@ const TEXT: [(&[&str], &str); 5] = [
     (&["XAI_API_KEY"], "xai:grok-4.3"),
 ];
 
-/// The embedding model of promptfoo if no vendor with its own embeddings grades.
+/// promptfoo's default embedding model, unless the vendor of the grader has its own.
 const EMBEDDING: &str = "openai:embedding:text-embedding-3-large";
 
 impl Translator<'_> {

@@ -75,7 +75,7 @@ impl Translator<'_> {
         Some(id.map_or_else(|| prompt.name.clone(), |id| format!("{} · {id}", prompt.name)))
     }
 
-    /// Reports a prompt that is made before the run and uses the variable. Returns true for other prompts.
+    /// Reports a prompt that is made before the run and uses `_conversation`. Returns true for other prompts.
     pub(super) fn is_made_without_history(&mut self, span: Span, text: &str) -> bool {
         if !uses(text) {
             return true;

@@ -12,8 +12,8 @@ use super::files::path;
 use super::programs::{Program, split};
 use super::vars::{Vars, merged};
 
-/// The names of promptfoo's hooks. A function with the name of a hook is called for this hook only, with the context
-/// as its first argument. Any other function is called for every hook, with the name of the hook as its first
+/// The names of promptfoo's hooks. A function that is named after a hook is called only for this hook. Its first
+/// argument is the context. Any other function is called for every hook, with the name of the hook as its first
 /// argument.
 const HOOKS: [&str; 4] = ["beforeAll", "beforeEach", "afterEach", "afterAll"];
 
@@ -71,10 +71,12 @@ impl Translator<'_> {
         (!written.is_empty()).then(|| list(span, written))
     }
 
-    /// Calls all functions for a hook, one after another, and returns the last context with the place of its function.
+    /// Calls all functions for a hook, one after another. Each function gets the context that the function before it
+    /// returned.
     ///
-    /// The context is an object with the key `part` and this value. Returns `None` if no function returned a context,
-    /// or after an error, which is reported.
+    /// The first context has `value` under the key `part`. Returns the last value of `part`, with the place of the
+    /// function that returned it. Returns `None` if no function returned a context, or after an error, which is
+    /// reported.
     fn run_hooks(
         &mut self,
         hooks: &[Hook],

@@ -254,7 +254,7 @@ pub(super) fn path_of(text: &str) -> Option<String> {
     let path = path.trim_start_matches('.').replace("..", ".");
     let is_plain = path.chars().all(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'));
     let is_computed = path.split('.').any(|it| matches!(it, "length" | "at" | ""));
-    // The path would divide a quoted key at a dot or a bracket.
+    // A dot or a bracket in a quoted key would divide this key in the path.
     let mut quoted = rest.split(['\'', '"']).skip(1).step_by(2);
     let is_divided = quoted.any(|it| it.contains(['.', '[', ']']));
     let is_path = is_plain && !is_computed && !is_divided && rest.starts_with(['.', '[', '?']);

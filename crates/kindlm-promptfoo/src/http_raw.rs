@@ -67,7 +67,7 @@ impl RawRequest {
         })
     }
 
-    /// Returns the settings of this request, in the form of those of an `http` provider.
+    /// Returns the parts of this request as settings of an `http` provider.
     fn settings(&self, span: Span, scheme: &str) -> Vec<(Key, Node)> {
         let Self { method, target, host, headers, body } = self;
         let headers = headers.iter().map(|(name, it)| (name.clone(), text(span, it)));
@@ -81,7 +81,7 @@ impl RawRequest {
     }
 }
 
-/// True if a text can be the name of a header, or a template of it.
+/// True if a text can be the name of a header, or contains a template.
 fn is_header_name(name: &str) -> bool {
     let is_token = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(it);
     let is_json = name.starts_with(['{', '[']) && !name.starts_with("{{");
@@ -99,8 +99,9 @@ fn no_header(line: &str) -> String {
     format!("its line `{line}` is no header{why}")
 }
 
-/// Returns the path and the query of a target. The host of a whole address has no effect, as in promptfoo. Fails for a
-/// template at its beginning, whose value may have a leading slash or none.
+/// Returns the path and the query of a target. As in promptfoo, the host of a whole address has no effect.
+///
+/// Fails if the target begins with a template, because the value may or may not have a leading slash.
 fn path_of(target: &str) -> Result<String, String> {
     if target.starts_with("{{") || target.starts_with("{%") {
         return Err(format!(
@@ -113,9 +114,9 @@ fn path_of(target: &str) -> Result<String, String> {
 }
 
 impl Translator<'_> {
-    /// Replaces `request` by the settings that it has. Returns `None` after an error, which is reported.
+    /// Replaces `request` by the settings of this raw request. Returns `None` after an error, which is reported.
     ///
-    /// The scheme is `https` if that of the provider's `url` is, or with `useHttps`.
+    /// The scheme is `https` if the provider's `url` has this scheme, or with `useHttps`.
     pub(super) fn without_raw_request(
         &mut self,
         url: &str,

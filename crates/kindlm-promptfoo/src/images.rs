@@ -174,7 +174,7 @@ impl Translator<'_> {
         server.settings(&url, &body, &reading("json?.data", is_data.then_some("png")))
     }
 
-    /// Translates an image model of fal.ai. All settings are inputs of the model.
+    /// Translates an image model of fal.ai. All settings except those of the server are inputs of the model.
     fn fal_image(&mut self, span: Span, model: &str, config: &[(Key, Node)]) -> Settings {
         let mut server = Server::new(span, "FAL_KEY");
         let mut body = Map::new();
@@ -221,7 +221,7 @@ impl Translator<'_> {
         true
     }
 
-    /// Translates an image model of Replicate. All settings are inputs of the model.
+    /// Translates an image model of Replicate.
     fn replicate_image(&mut self, span: Span, config: &[(Key, Node)]) -> Settings {
         let mut settings = self.replicate(config);
         let yes = || node(span, Kind::Bool(true));
@@ -247,7 +247,7 @@ impl Translator<'_> {
 /// The settings of an `http` provider that asks for an image.
 struct Server {
     span: Span,
-    /// The environment variable of the bearer token.
+    /// The environment variable of the bearer token; `None` without such a token.
     key: Option<Node>,
     headers: Vec<(String, Node)>,
 }
@@ -281,8 +281,10 @@ impl Server {
     }
 }
 
-/// Returns the script that reads the images of an answer, whose list is `found`. `data` is the format of images that are
-/// in the answer; without it, the answer has their addresses.
+/// Returns the script that reads the images of an answer. `found` is the JavaScript expression of the list of images.
+///
+/// `data` is the format of the images, if the answer contains their data. If `data` is `None`, the answer has addresses
+/// of images.
 fn reading(found: &str, data: Option<&str>) -> String {
     let output = match data {
         Some(format) => format!(

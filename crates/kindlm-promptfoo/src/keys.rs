@@ -39,7 +39,7 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
     found
 }
 
-/// Covers the whole address of tests if it has a user or a query. Returns false for other values.
+/// Covers the whole address of tests if the address contains `?` or `@`. Returns false for other values.
 fn cover_address(value: &Node, bytes: &mut [u8]) -> bool {
     let is_secret = |text: &str| text.contains("://") && text.contains(['?', '@']);
     value.text().is_some_and(is_secret) && cover_text(value, bytes)

@@ -41,7 +41,7 @@ const INPUT: &str = r#"{% if (prompt | trim | first) == "[" and (prompt | trim |
 /// The settings for the maximum number of output tokens. The first setting that has a value counts.
 const MAXIMUMS: [&str; 3] = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
 
-/// The regions that an inference profile names in front of a model.
+/// The prefixes of inference profiles: a region in front of the name of a model.
 const PROFILES: [&str; 6] = ["us.", "eu.", "apac.", "global.", "jp.", "au."];
 
 impl Translator<'_> {

@@ -126,7 +126,10 @@ pub fn suite_name(root: &Node) -> String {
     root.get("description").and_then(Node::text).unwrap_or(PROJECT).to_owned()
 }
 
-/// True if a document has no key `kindlm`, but a key of promptfoo, or `prompts` or `providers` in promptfoo's form.
+/// True for a promptfoo config.
+///
+/// Such a document has no key `kindlm`. It has a key that only promptfoo has, or `prompts` or `providers` in
+/// promptfoo's form.
 pub fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;
@@ -189,7 +192,7 @@ struct Translator<'a> {
     own_env: Map<String, Value>,
     /// Environment variables in templates of assertions. The `scripts` block must permit them.
     named_env: BTreeSet<String>,
-    /// The pause after each request for all providers, in milliseconds.
+    /// The pause of all providers after each request, in milliseconds; `None` without a pause.
     delay: Option<Node>,
     filters: Option<OwnFilters>,
     /// The `assertionTemplates` of the config. References in them are already replaced, except references to other

@@ -113,7 +113,7 @@ impl Translator<'_> {
                 _ => self.google_live_setting(model, key, value, &mut live),
             }
         }
-        // promptfoo answers each call, so that the model goes on.
+        // As in promptfoo, answer each call, so that the model continues.
         if live.settings.tools.is_some() {
             let empty = mapping(span, Vec::new());
             let code = self.factories(callbacks.unwrap_or(&empty));
@@ -365,7 +365,7 @@ pub(super) fn keeps_context(name: &str, config: &[(Key, Node)]) -> bool {
     name == "openai-realtime" && !config.iter().any(is_off)
 }
 
-/// Returns settings that send no parameters of KindLM's own.
+/// Returns the settings without the default parameters of KindLM.
 fn without_defaults(span: Span, mut settings: Settings) -> Settings {
     settings.params.push(("omitDefaults", node(span, Kind::Bool(true))));
     settings

@@ -20,7 +20,7 @@ enum Piece<'t> {
 }
 
 impl Translator<'_> {
-    /// Returns the name of a prompt whose lines with only a file are parts, and adds this prompt to the suite.
+    /// Adds a version of a prompt in which each line with only a file is a part. Returns the name of this version.
     ///
     /// `name` is the name of `prompt`, or of a prompt made from it. If no line is only a file, the name is returned
     /// unchanged. Returns `None` for a file inside a line of text, which is reported as an error.

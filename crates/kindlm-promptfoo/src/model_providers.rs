@@ -85,7 +85,7 @@ impl Translator<'_> {
             entry.config.clone()
         };
         let kind = if is_vertex { "vertex" } else { kind };
-        // promptfoo prefers the model of the config to that of an id without `chat:`.
+        // For an id without `chat:`, promptfoo prefers the model of the config.
         let at = config.iter().position(|(key, _)| kind == "openai" && &*key.name == "model");
         let own = at.map(|at| config.remove(at).1);
         let is_plain = entry.id.split(':').count() == 2;
@@ -332,8 +332,8 @@ impl Translator<'_> {
 
     /// Adds the parameters that promptfoo sends to Anthropic together with `thinking`.
     ///
-    /// The API rejects a temperature together with `thinking`, and a maximum of tokens that is not above the budget for
-    /// thinking.
+    /// With `thinking`, the API rejects a temperature. It also rejects a maximum of tokens that is not above the budget
+    /// for thinking.
     pub(super) fn thinking(&mut self, entry: &Entry, settings: &mut Settings) {
         let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
         let Some((_, thinking)) = set("thinking") else { return };

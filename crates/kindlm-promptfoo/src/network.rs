@@ -305,7 +305,7 @@ fn sheet(address: &str) -> String {
     format!("{base}/export?format=csv{gid}")
 }
 
-/// Returns the address of the rows of a dataset, and the `limit` of the config.
+/// Returns the address of the rows of a dataset, and the `limit` in its query, if there is one.
 ///
 /// Returns `None` if the owner or the name is missing, or the limit is no number.
 fn dataset(address: &str) -> Option<(String, Option<u64>)> {

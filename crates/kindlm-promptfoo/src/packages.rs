@@ -48,7 +48,7 @@ const NODE: [&str; 42] = [
 
 /// Returns the npm packages that a program in JavaScript or TypeScript imports, without duplicates.
 ///
-/// The search reads the text line by line. It leaves out comments of one line and imports of types.
+/// The search reads the text line by line. It skips single-line comments and imports of types.
 pub(super) fn packages(text: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     for line in text.lines().map(str::trim_start) {

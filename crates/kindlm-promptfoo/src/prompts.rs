@@ -207,8 +207,8 @@ impl Translator<'_> {
 
     /// Returns the name of a prompt for models that get a text, and adds this prompt to the suite.
     ///
-    /// `name` is the name of `prompt`, or of a prompt made from it. The name is returned unchanged if the text of the
-    /// prompt cannot be a list of messages, or if no model under test reads messages.
+    /// `name` is the name of `prompt`, or of a prompt made from it. The name is returned unchanged if the prompt cannot
+    /// be a chat, or if no model under test reads chats.
     pub(super) fn in_text_form(&mut self, name: &str, prompt: &Prompt) -> String {
         let mut made = self.embraced.iter().chain(&self.made.prompts);
         let node = made.find(|(it, _)| it == name).map_or(&prompt.node, |(_, node)| node);
@@ -425,8 +425,8 @@ fn parts(content: &str) -> Vec<String> {
     parts.filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns a prompt whose text is never read as a list of messages, for models that get a text. A prompt that cannot be
-/// a list of messages stays unchanged.
+/// Converts a prompt for models that get a text, so that its text is never read as a list of messages. A prompt that
+/// cannot be a list of messages stays unchanged.
 pub(super) fn as_text(prompt: Node) -> Node {
     if !is_chat(&prompt) {
         return prompt;

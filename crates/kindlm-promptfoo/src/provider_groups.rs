@@ -28,7 +28,8 @@ pub(super) struct ModelIds {
     pub(super) written: String,
     /// True if the API of the model takes messages. Other models get the rendered text of a prompt.
     pub(super) reads_chats: bool,
-    /// True if promptfoo gives the model the earlier tests of a conversation without a variable in the prompt.
+    /// True if promptfoo gives the model the earlier exchanges of a conversation, even if the prompt does not use
+    /// `_conversation`.
     pub(super) keeps_context: bool,
     /// The entry in the promptfoo config.
     pub(super) item: Node,
@@ -213,7 +214,7 @@ fn typed(node: &Node, kind: &str) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
-/// Returns the price of a model if the suite cannot find it by the key of the provider.
+/// Returns the price of a model if the suite has another key for the provider than KindLM's price table.
 ///
 /// This is the price under KindLM's name of the vendor. Returns `None` if the suite finds a price itself, or if no
 /// price is known.

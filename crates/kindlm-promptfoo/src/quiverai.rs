@@ -8,7 +8,7 @@ use super::build::text;
 use super::settings::{Found, Settings, or_else};
 use super::vendors::json_header;
 
-/// The settings that promptfoo sends, for both kinds of models and for each of them.
+/// The settings that promptfoo sends to all models, to models that generate, and to models that vectorize.
 const SHARED: [&str; 4] = ["max_output_tokens", "presence_penalty", "temperature", "top_p"];
 const GENERATION: [&str; 3] = ["instructions", "n", "references"];
 const VECTORS: [&str; 2] = ["auto_crop", "target_size"];
@@ -40,7 +40,8 @@ fn image_of(image: &Value) -> Option<Value> {
 }
 
 impl Translator<'_> {
-    /// Translates a model of `QuiverAI`. promptfoo reads a stream, whose end is the same answer.
+    /// Translates a model of `QuiverAI`. promptfoo streams the answer; the end of this stream is the answer that KindLM
+    /// gets.
     pub(super) fn quiverai(&mut self, span: Span, id: &str, config: &[(Key, Node)]) -> Found {
         let (mode, model) = id.split_once(':').unwrap_or((id, ""));
         let (mode, model) = match mode {

@@ -1,4 +1,4 @@
-//! Settings of `openai:responses`, which have another form in the request than those of `openai:chat`.
+//! Settings that have another form in requests of `openai:responses` than in requests of `openai:chat`.
 
 use kindlm_source::{Key, Kind, Node};
 

@@ -133,8 +133,8 @@ impl Translator<'_> {
     }
 }
 
-/// Returns a path of promptfoo such as `json.data[0].embedding` as a path of keys and indexes. Returns `None` for other
-/// code.
+/// Converts a path of promptfoo, such as `json.data[0].embedding`, to a path of keys and indexes, such as
+/// `data.0.embedding`. Returns `None` for other code.
 fn plain_path(path: &str) -> Option<String> {
     let path = path.strip_prefix("$.").or_else(|| path.strip_prefix("json.")).unwrap_or(path);
     let plain = path.strip_prefix("json").unwrap_or(path).replace('[', ".").replace(']', "");
@@ -179,8 +179,7 @@ fn body(kind: &str, [max_tokens, temperature, top_p, stop]: [Value; 4]) -> Strin
     }
 }
 
-/// Returns the script that reads the output of an answer. `path` replaces the place that is usual for this kind of
-/// model.
+/// Returns the script that reads the output of an answer. `path` overrides the usual path for this kind of model.
 fn reading(kind: &str, path: Option<&str>) -> String {
     if let Some(path) = path {
         return match path.strip_prefix("$.") {

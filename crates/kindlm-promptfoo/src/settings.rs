@@ -20,7 +20,7 @@ pub(super) struct Settings {
     pub(super) transform: Option<Node>,
     pub(super) price: Option<Node>,
     pub(super) body: Vec<(String, Node)>,
-    /// The settings that the API is not known to have, with their places.
+    /// The settings that are not known to exist in the API, with their places.
     pub(super) unknown: Vec<(Span, String)>,
     /// All maximums of tokens. [`maximum`](Translator::maximum) decides which of them is sent.
     pub(super) maximums: Vec<(Key, Node)>,
@@ -100,11 +100,11 @@ pub(super) fn or_else(
 }
 
 impl Settings {
-    /// Adds the provider's settings of a server, if the user has not set them.
+    /// Adds the settings of a server that the user has not set.
     pub(super) fn add_server(&mut self, server: Self) {
         for (name, value) in server.provider {
             match self.provider.iter_mut().find(|(it, _)| *it == name) {
-                // The user's own headers come beside those of the server.
+                // Merge the headers. The user's headers override those of the server.
                 Some((_, it)) if name == "headers" => {
                     let all = super::vars::merged(value.entries(), it.entries());
                     it.kind = Kind::Mapping(all.into());
@@ -307,7 +307,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns the list of tools that a setting contains, or that is in the file that it names.
+    /// Returns the list of tools in a setting, or in the file that the setting names.
     ///
     /// Returns `None` after an error, which is reported.
     pub(super) fn tool_list(&mut self, node: &Node) -> Option<Node> {
@@ -399,8 +399,8 @@ pub(super) fn undated(kind: &str) -> Option<&str> {
     (date.len() == 8 && date.bytes().all(|it| it.is_ascii_digit())).then_some(name)
 }
 
-/// Returns the settings that promptfoo always sends to `openai:responses`. With `itemsAsText`, the text of an answer
-/// has all its items, which is what promptfoo's checks get.
+/// Returns the settings that promptfoo always sends to `openai:responses`. `itemsAsText` gives the checks all items of
+/// an answer as text, as in promptfoo.
 fn usual_settings(config: &[(Key, Node)]) -> Settings {
     let span = config.first().map_or(Span::new(0, 0), |(key, _)| key.span);
     let format = map(span, [("type", text(span, "text"))]);

@@ -15,8 +15,8 @@ use super::test_settings::TestSettings;
 use super::vars::Vars;
 
 impl Translator<'_> {
-    /// Notes the variables of stored outputs. Reports the first test that stores its output in a config that is not
-    /// supported.
+    /// Notes the variables of stored outputs. If the config is not supported, reports the first test that stores its
+    /// output.
     pub(super) fn note_stored(
         &mut self,
         written: &[(Span, TestSettings)],
@@ -69,8 +69,8 @@ impl Translator<'_> {
         vars
     }
 
-    /// Returns the name of a prompt for a test whose variables use stored outputs, and adds this prompt to the suite.
-    /// The prompt has the texts of such variables in place of the variables.
+    /// Adds a version of a prompt for a test whose variables use stored outputs, and returns its name. This version has
+    /// the texts of these variables in place of the variables.
     ///
     /// Without such variables, `name` is returned unchanged. Returns `None` after an error, which is reported.
     pub(super) fn with_stored(
@@ -80,7 +80,7 @@ impl Translator<'_> {
         prompt: &Prompt,
         vars: &Vars,
     ) -> Option<String> {
-        // Until a test has stored the output, promptfoo does not replace its name.
+        // promptfoo replaces the name of an output only after a test has stored this output.
         let using = vars.iter().filter(|(_, it)| uses_any(it, &self.stored_before));
         let using: Vec<(String, String)> = using
             .map(|(key, it)| (key.name.to_string(), it.text().unwrap_or_default().to_owned()))

@@ -50,7 +50,7 @@ impl RowPlace<'_> {
 struct Row {
     /// The entries of the test, except those below.
     test: Vec<(&'static str, Node)>,
-    /// The entries of its options.
+    /// The entries of the test's options.
     options: Vec<(&'static str, Node)>,
     vars: Vec<(kindlm_source::Key, Node)>,
     /// Assertions by the number of their column, starting at 1.

@@ -142,7 +142,7 @@ impl Translator<'_> {
         items.iter().flat_map(|it| self.tests_of_item(it)).collect()
     }
 
-    /// Reads the items of a file, which has a name and an ending: tests, and names of further files.
+    /// Reads the tests in the content of a file, and the tests of further files that the content names.
     pub(super) fn tests_of_content(
         &mut self,
         span: Span,

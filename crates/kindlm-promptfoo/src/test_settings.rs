@@ -11,8 +11,10 @@ use super::graders::Graders;
 use super::images::with_texts;
 use super::vars::{Vars, merged};
 
-/// The settings of a test, or of the default test. A setting of a test overrides the setting of the default test.
-/// Only assertions are added, and variables are merged by name.
+/// The settings of a test, or of the default test.
+///
+/// A setting of a test overrides the setting of the default test. But assertions are added, and variables, metadata and
+/// options are merged by key.
 #[derive(Clone, Default)]
 pub(super) struct TestSettings {
     pub(super) vars: Vars,

@@ -21,7 +21,7 @@ pub(super) enum Vendor<'a> {
     OpenClawResponses(&'a str),
     /// A server that is asked over a websocket; empty if the `config` has its address.
     WebSocket(&'a str),
-    /// The vendor and the name of a model that makes images.
+    /// The vendor of a model that makes images, and the name of the model.
     Image(&'static str, &'a str),
     /// A model of Google's Live API.
     GoogleLive(&'a str),
@@ -31,7 +31,7 @@ pub(super) enum Vendor<'a> {
     XaiVoice(&'a str),
     /// A model of xAI's Responses API.
     XaiResponses(&'a str),
-    /// A model of `QuiverAI`, with its mode in front of it.
+    /// A model of `QuiverAI`, with an optional mode as prefix, such as `vectorize:`.
     QuiverAi(&'a str),
     /// A model of Bedrock that answers with a knowledge base; empty if the `config` has its ARN.
     KnowledgeBase(&'a str),
@@ -39,7 +39,7 @@ pub(super) enum Vendor<'a> {
     FoundryAgent(&'a str),
     /// The name of a moderation model of OpenAI; empty for the default model.
     Moderation(&'a str),
-    /// A model behind Cloudflare's AI Gateway, with its vendor in front of it.
+    /// The vendor and the name of a model behind Cloudflare's AI Gateway.
     CloudflareGateway(&'static str, &'a str),
 }
 
@@ -189,7 +189,8 @@ pub(super) fn openclaw_model(agent: &str) -> String {
     if agent.is_empty() { "openclaw".to_owned() } else { format!("openclaw/{agent}") }
 }
 
-/// The settings that version 2 of Cohere's API does not have. A model with one of them is asked by version 1.
+/// The settings that version 2 of Cohere's API does not have. For a model with one of these settings, KindLM uses
+/// version 1.
 const COHERE_V1: [&str; 9] = [
     "chatHistory",
     "chat_history",
@@ -606,7 +607,7 @@ pub(super) fn json_header(span: Span) -> Node {
     map(span, [("Content-Type", text(span, "application/json"))])
 }
 
-/// The part of a request to n8n with the session of a test, if it has one.
+/// The part of a request to n8n with the session id of a test; empty without a session id.
 const SESSION: &str =
     "{% if sessionId is defined and sessionId %}, \"sessionId\": {{ sessionId | dump }}{% endif %}";
 
@@ -621,9 +622,9 @@ fn with_session(body: &str) -> String {
     }
 }
 
-/// Writes a value as a template of JSON in which each text is rendered, and stays a text.
+/// Writes a value as a template of JSON. The template renders each text, and the result stays a text.
 ///
-/// In a body that is an object, a text that becomes JSON would be inserted as a value.
+/// Without this, a body that is an object would insert rendered JSON as a value, not as a text.
 pub(super) fn exact(value: &Value) -> String {
     match value {
         Value::String(written) if kindlm_template::is_template(written) => {

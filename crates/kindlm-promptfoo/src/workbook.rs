@@ -65,7 +65,7 @@ mod reading {
     use csv::{QuoteStyle, WriterBuilder};
     use kindlm_types::ecma;
 
-    /// The maximum number of cells of a sheet, with the empty cells between the others.
+    /// The maximum number of cells of a sheet, including empty cells.
     const MAX_CELLS: u64 = 4_000_000;
 
     /// The texts of the cells that are not empty, by row and column.
@@ -148,8 +148,8 @@ mod reading {
         String::from_utf8(bytes).map_err(|err| err.to_string())
     }
 
-    /// Returns the text of a cell. Fails for an error value, and for a date or a duration, whose text depends on the
-    /// time zone or on a format.
+    /// Returns the text of a cell. Fails for an error value, a date or a duration. The text of a date or duration
+    /// depends on the time zone or on a format.
     pub(super) fn text(
         sheet: &str,
         cell: &Data,

@@ -1,4 +1,4 @@
-//! The settings of xAI's models, as promptfoo 0.123.1 sends them. Only the key of the token maximum of chats differs:
+//! The settings of xAI's models, as promptfoo 0.123.1 sends them. One key differs: for the maximum of tokens in chats,
 //! KindLM sends `max_tokens`.
 
 use kindlm_source::{Key, Node, Span};
@@ -58,7 +58,7 @@ fn takes_effort(model: &str) -> bool {
 }
 
 impl Translator<'_> {
-    /// Returns the settings that promptfoo sends to a model of xAI. Warns of those that it leaves out.
+    /// Returns the settings that promptfoo sends to a model of xAI. Warns of settings that promptfoo leaves out.
     pub(super) fn xai_config(&mut self, model: &str, config: &[(Key, Node)]) -> Vec<(Key, Node)> {
         let mut kept = Vec::with_capacity(config.len());
         for (name, value) in config {
