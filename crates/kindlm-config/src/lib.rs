@@ -57,7 +57,7 @@ pub use template::{Filled, fill};
 /// Returns a message with a position if the text is not valid YAML or has a duplicate key.
 pub fn yaml(text: &str) -> Result<serde_json::Value, String> {
     let value = serde_yaml::from_str(text).map_err(|err| err.to_string())?;
-    // The parser above uses the last value of a duplicate key.
+    // `serde_yaml` silently uses the last value of a duplicate key.
     let source = Arc::new(Source::new("yaml", text));
     let mut problems = kindlm_source::read_yaml(&source, 0..text.len()).diagnostics.into_iter();
     problems.find(|it| it.code == Code::DUPLICATE).map_or(Ok(value), |it| {

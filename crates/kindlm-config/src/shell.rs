@@ -1,11 +1,11 @@
 //! Finds the quoting around each placeholder of a shell command line, and quotes the value for it.
 //!
 //! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
-//! word. A value outside of quotes is quoted. Inside of quotes, the quotes are closed before the value and opened again
-//! after the value, which gets its own quotes. Placeholders are refused where the shell has no such quoting: in
-//! comments, here-documents, back-ticks, `${…}`, `$((…))` and `$'…'`, and directly after `\` or an unquoted `$`. They
-//! are also refused in text that a second program parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of
-//! this shell have no effect there.
+//! word. A value outside of quotes is quoted. Inside of quotes, the text closes the quotes, inserts the value with its
+//! own quotes, and opens the quotes again. Placeholders are refused where the shell has no such quoting: in comments,
+//! here-documents, back-ticks, `${…}`, `$((…))` and `$'…'`, and directly after `\` or an unquoted `$`. They are also
+//! refused in text that a second program parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of this
+//! shell have no effect there.
 
 use std::ops::Range;
 
@@ -60,7 +60,7 @@ const INTERPRETERS: [(&str, &str); 12] = [
     ("Rscript", "e"),
     ("osascript", "e"),
 ];
-/// Programs that run the first argument after `-c` and other options as code.
+/// Programs that run an argument as code with the option `-c` or `--command`.
 const SHELLS: [&str; 8] = ["sh", "ash", "bash", "dash", "fish", "ksh", "su", "zsh"];
 /// Programs whose first argument is code.
 const AWKS: [&str; 4] = ["awk", "gawk", "mawk", "nawk"];
@@ -118,7 +118,7 @@ impl Scanner<'_> {
         self.stack.last().copied().unwrap_or(Level::Bare(0))
     }
 
-    /// Returns a description of the code that contains the current word; `None` if no second program runs the word.
+    /// Returns a description if a second program would run the current word as code; otherwise `None`.
     fn read_again(&self) -> Option<&'static str> {
         let command = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),

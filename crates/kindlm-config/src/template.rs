@@ -56,7 +56,7 @@ struct Placeholder {
     is_expression: bool,
 }
 
-/// The data of a template with Jinja, or of JSON whose texts are Jinja.
+/// The data of a Jinja template, or of JSON that contains Jinja templates.
 #[derive(Clone, Debug)]
 struct Jinja {
     /// Environment variables that the template uses only as `{{ env.NAME }}`, with their places.
@@ -361,7 +361,7 @@ impl Template {
 
     /// Returns the environment variables that a Jinja template uses only as `{{ env.NAME }}`, each with its place.
     ///
-    /// An unset variable of these is an error.
+    /// It is an error if one of these variables is not set.
     pub(crate) fn plain_env(&self) -> impl Iterator<Item = (&str, &Range<usize>)> {
         let all = self.jinja.iter().flat_map(|it| &it.plain_env);
         all.map(|(name, range)| (name.as_str(), range))
@@ -473,7 +473,7 @@ impl Jinja {
         })?;
         for (name, it) in read.alone {
             if !read.entangled.iter().any(|(it, _)| *it == name) {
-                // Escape sequences stand outside of the variable, so the variable itself is in the text.
+                // A variable contains no escape sequences, so its own text can be found.
                 let alone = || {
                     let variable = template.get(it.clone())?;
                     text.find(variable).map(|at| at..at + variable.len())

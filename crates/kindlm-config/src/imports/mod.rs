@@ -76,9 +76,14 @@ impl<'a> Programs<'a> {
 
     /// Returns the files that a provider's or agent's config names, and their imports.
     ///
-    /// The configuration names files as `file://path`, under the key `file`, in the script `answerCalls`, and as words
-    /// of a command line under `command` and `args`. The command line runs in the folder `cwd`. Files that cannot be
-    /// read are left out, because the code that uses them reports the error.
+    /// The config names files in these places:
+    ///
+    /// - texts such as `file://path`,
+    /// - the key `file`,
+    /// - the script `answerCalls`,
+    /// - words of the command line under `command` and `args`, which runs in the folder `cwd`.
+    ///
+    /// Files that cannot be read are left out, because the code that uses them reports the error.
     pub fn named_in(&self, config: &Value) -> Arc<Parts> {
         let cwd = config.get("cwd").and_then(Value::as_str).unwrap_or_default();
         self.all(|search| search.named_in("", config, cwd)).0

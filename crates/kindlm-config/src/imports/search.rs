@@ -20,7 +20,7 @@ const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
 /// The extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "cjs", "mjs", "ts", "cts", "mts"];
-/// The extensions of data files and of programs in other languages, by which a quoted text counts as a path.
+/// The extensions, besides [`JAVASCRIPT`], by which a quoted text counts as a path.
 const ENDINGS: [&str; 18] = [
     "json", "py", "rb", "sh", "bash", "pl", "php", "jsonl", "csv", "tsv", "txt", "md", "yaml",
     "yml", "toml", "xml", "html", "wasm",
@@ -146,7 +146,8 @@ impl<'s> Search<'s> {
 
     /// Collects the files among the words of a command line or shell script.
     ///
-    /// Paths are relative to `cwd`, which is below the config file's folder, and to the folders of `cd` commands.
+    /// Paths are relative to `cwd` or to the folder of an earlier `cd` command. `cwd` is relative to the config file's
+    /// folder.
     pub(super) fn search_command(&mut self, cwd: &str, text: &str) {
         let apart = |it: char| it.is_whitespace() || "\"'`;|&<>()=,".contains(it);
         let mut folders = vec![joined("", cwd)];
@@ -211,7 +212,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Adds the named file from the folders of the program and of the config file.
+    /// Looks for the named file in the program's folder and in the config file's folder, and adds it.
     ///
     /// Programs run in the config file's folder. Returns true if at least one of the files exists.
     fn beside(&mut self, folder: &str, named: &str) -> bool {

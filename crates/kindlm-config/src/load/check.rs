@@ -18,7 +18,7 @@ const UNKNOWN: usize = 50;
 /// The keys whose items are checked later, one by one.
 const OPEN: [&str; 4] = ["models", "prompts", "tests", "gates"];
 
-/// A document whose shape is checked, except the items of the keys in [`OPEN`].
+/// A document with a checked shape, except the items of the keys in [`OPEN`].
 ///
 /// The later passes check these items.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ pub(super) fn find_in(root: &Node) -> Option<&Node> {
 
 /// Reports the errors of the default test. Returns true if there are any.
 ///
-/// A default test that is not a mapping has no errors here, because the shape of the document excludes it.
+/// Skips a default test that is not a mapping, because the check of the document reports it.
 pub(super) fn report(piece: Piece<'_>, default: &Node, sink: &mut Sink) -> bool {
     let Value::Object(mut value) = default.to_json() else { return false };
     // The shape of a test requires these keys, but a default test may omit them.
@@ -56,7 +56,7 @@ pub(super) fn merged(test: &Node, default: &Node) -> Node {
     let has_subject = SUBJECTS.into_iter().any(has);
     let is_fixed = ["command", "agent", "transcript"].into_iter().any(has);
     let applies = |(key, _): &&(Key, Node)| match &*key.name {
-        // These subjects run on no model of the list.
+        // Commands, agents and transcripts do not run on the models of the list.
         "models" => !is_fixed,
         name => !(has_subject && SUBJECTS.contains(&name)),
     };
@@ -101,10 +101,9 @@ fn without(mapping: &Node, other: Option<&Node>) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..mapping.clone() }
 }
 
-/// Returns a mapping with the entries of `defaults` and `own`. `both` makes the value of a key that is in both: it gets
-/// the key, the default value and the own value.
+/// Returns a mapping with the entries of `defaults` and `own`.
 ///
-/// An `own` that is not a mapping is returned unchanged.
+/// For a key in both, the value is `both(key, default, own)`. An `own` that is not a mapping is returned unchanged.
 fn combined(
     defaults: &[(Key, Node)],
     own: &Node,

@@ -89,7 +89,7 @@ fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
         let of = |it: &TestCase| (it.name.clone(), it.digest, Arc::clone(&it.models));
         suite.cases.iter().map(of).collect::<Vec<_>>()
     };
-    // The functions of providers are in the configurations, whose numbers are compared by value.
+    // Leave out `offers`: the compared configurations of the providers contain these functions.
     let models = |suite: &Suite| {
         let of = |it: &Model| Model { offers: Arc::default(), ..it.clone() };
         suite.models.iter().map(of).collect::<Vec<_>>()
@@ -110,7 +110,7 @@ fn used_providers(suite: &Suite) -> Value {
     Value::Object(names.into_iter().filter_map(of).collect())
 }
 
-/// Reports prompts that are sent as `file://` and a path. In a suite, this text would be the content of the file.
+/// Reports prompts that are sent as `file://` and a path. A suite would send the content of the file instead.
 fn file_texts(source: &Arc<Source>, root: &Node) -> Vec<Diagnostic> {
     let prompts = root.get("prompts").map_or(&[][..], Node::entries);
     let texts = prompts.iter().filter_map(|(_, it)| it.get("user"));
@@ -159,9 +159,9 @@ impl Imported {
     }
 }
 
-/// Returns the translation in its shortest form. Each way to shorten it counts only if the suite stays the same.
+/// Returns the translation in its shortest form. Each way to shorten it is used only if the suite stays the same.
 ///
-/// Fails if the translation cannot be written as YAML, or if the YAML without any shortening is another suite.
+/// Fails if the translation cannot be written as YAML, or if even the unshortened YAML is a different suite.
 fn shortest(
     translation: &Translation,
     loaded: Loaded,
@@ -172,7 +172,7 @@ fn shortest(
     let known = &sources.providers;
     let mut suite = root.to_json();
     let mut expected = loaded;
-    // The default judge changes the digests of the checks, so the digests of this form count from here on.
+    // The default judge changes the digests of the checks, so compare all further forms with this form.
     let judged = compact::with_default_judge(suite.clone(), known);
     if judged != suite {
         let tree = Node::at(root.span, &judged);

@@ -65,7 +65,7 @@ const TEST: [&str; 26] = [
 const CALIBRATED: [(&[&str], &str); 2] =
     [(&["gates"], "judgeKappaMin"), (&["defaults", "judge"], "canaries")];
 
-/// The providers without a codec that run no program: they answer from the config of the server.
+/// The providers of `Kind::Special` that run no program. They answer from the config of the server.
 const ANSWERING: [&str; 2] = ["echo", "scripted"];
 
 /// Reports every key that an inline suite cannot have, and every text that names a file.

@@ -57,7 +57,8 @@ fn problem(message: String, help: &'static str) -> MediaProblem {
 impl MediaFiles {
     /// Returns the media of a reference. Reads the file of the reference, unless it was read before.
     ///
-    /// Fails if the reference is invalid, or if the file cannot be read, is too large, or is of another kind.
+    /// Fails if the reference is invalid, or if the file cannot be read, is too large, or is of another kind. Also fails
+    /// if all files of the suite together are too large.
     pub(super) fn load(
         &mut self,
         files: &dyn Files,

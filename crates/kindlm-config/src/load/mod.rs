@@ -80,8 +80,7 @@ pub struct Sources<'a> {
     ///
     /// An inline suite comes from a sender who is not trusted. It names models of this suite by their ids. It cannot
     /// have providers, agents, commands, workspaces, files, reports, or scripts with permissions. The caller must pass
-    /// empty [`files`](Self::files) and an empty [`env`](Self::env), because an inline suite can use all that they
-    /// offer.
+    /// empty [`files`](Self::files) and an empty [`env`](Self::env), because an inline suite could read their content.
     pub inline: Option<&'a Suite>,
 }
 
@@ -187,7 +186,7 @@ fn read_all(
 
 /// Builds a suite from a document.
 ///
-/// For a translated promptfoo config, it also returns the variables that checks use and that their test does not have.
+/// For a translated promptfoo config, also returns the variables that a check uses but its test does not have.
 fn load_tree(
     source: &Arc<Source>,
     root: Option<&Node>,

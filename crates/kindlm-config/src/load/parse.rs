@@ -23,7 +23,7 @@ pub(super) struct Parsed {
 /// Parses the text of a config file.
 ///
 /// A promptfoo config in JavaScript or TypeScript is run, and its value is parsed as JSON. Fails if the file is too
-/// large or is not UTF-8 text. A program also fails if it cannot be run, or if its value is not a supported config.
+/// large or is not UTF-8 text. Also fails if such a config cannot be run, or if its value is not supported.
 pub(super) fn parse(
     name: &str,
     bytes: &[u8],
@@ -53,8 +53,12 @@ pub(super) fn parse(
 
 /// Returns the value of a config file that is a program, as JSON; `None` for any other file.
 ///
-/// Messages show places in this JSON, because a program has no places for its values. Fails for an inline suite, if the
-/// program cannot be evaluated, and if its value is no object, has functions or reads the environment.
+/// Messages show places in this JSON, because a program has no places for its values. Fails if
+///
+/// - the suite is inline,
+/// - the program cannot be evaluated,
+/// - its value is not an object or contains functions,
+/// - the program reads environment variables.
 fn evaluated(
     name: &str,
     source: &Arc<Source>,

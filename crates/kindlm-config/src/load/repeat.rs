@@ -55,7 +55,7 @@ fn decided(sink: &mut Sink, piece: Piece<'_>, at: &str, early: EarlyEntry) -> Op
     let (pass, fail) = (early.pass.unwrap_or(0.95), early.fail.unwrap_or(0.8));
     let (alpha, beta) = (early.alpha.unwrap_or(0.05), early.beta.unwrap_or(0.05));
     let Ok(test) = Sprt::new(fail, pass, alpha, beta) else {
-        // The schema limits each number, so only their order is left.
+        // The schema checks the range of each number, so only the order of `fail` and `pass` can be wrong.
         let message = format!("`fail` ({fail}) must be below `pass` ({pass})");
         let key = if early.fail.is_some() { "fail" } else { "pass" };
         let help = "a case passes at the rate `pass`, fails at the rate `fail`, and may do either in between";

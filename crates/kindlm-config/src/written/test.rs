@@ -82,8 +82,8 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) history: Option<String>,
-    /// A variable of the later tests of the `history`: its value is the output of this test. The later tests have a
-    /// value of the same name under `vars`, which counts until then.
+    /// The variable that stores the output of this test for the later tests of the `history`. The later tests also need
+    /// a value for it under `vars`, which counts until the output is stored.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) store_output_as: Option<String>,

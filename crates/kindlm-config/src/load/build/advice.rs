@@ -15,7 +15,7 @@ use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::load::is_zero;
 
-/// Returns true if a check has a result or a question, even for an empty execution.
+/// Returns true if any check returns a result or asks a question, even for an empty execution.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -90,7 +90,7 @@ impl Builder<'_> {
         self.base.sink.push(first);
     }
 
-    /// Reports a threshold for the mean score in a test whose weights are all 0.
+    /// Reports the threshold of a test in which all weights are 0.
     ///
     /// Such a threshold has no effect. A `defaults.threshold` may be meant for other tests, so it only causes a
     /// warning.
@@ -122,7 +122,7 @@ impl Builder<'_> {
         self.base.sink.push(if is_own { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Reports text that looks like a variable or like Jinja, but is only text.
+    /// Reports literal text that looks like a variable or like Jinja.
     ///
     /// The report is an error in a text for a model. It is a warning in a command, because the program may read such
     /// text, as in `docker ps --format '{{ .Names }}'`.
@@ -216,9 +216,9 @@ impl Builder<'_> {
 
     /// Warns of checks of tools that the test does not offer.
     ///
-    /// If the test has tools, or its models can call no other tools, a required call of such a tool cannot happen. Such
-    /// a check is reported at once. A forbidden call is reported only if no test declares the tool, which is known
-    /// after all tests are read.
+    /// - A required call cannot happen if the test has tools, or if its models have no other tools. It is reported at
+    ///   once.
+    /// - A forbidden call is reported after all tests are read, if no test declares the tool.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();
@@ -284,10 +284,9 @@ impl Builder<'_> {
         !ids.is_empty() && ids.into_iter().all(is_of_api)
     }
 
-    /// Warns of checks that forbid a tool, if no test declares this tool.
+    /// Warns of checks that forbid a tool that no test declares.
     ///
-    /// These checks always pass. If no test declares any tool, only tests whose models have no other tools cause a
-    /// warning.
+    /// Such checks always pass. If no test declares any tool, tests whose models may have other tools cause no warning.
     pub(super) fn report_unwanted(&mut self) {
         let Tools { declared, unwanted } = std::mem::take(&mut self.tools);
         let names = || declared.iter().map(String::as_str);

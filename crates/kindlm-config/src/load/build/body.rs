@@ -23,7 +23,7 @@ use crate::written::{Response, Tool, ToolAnswer};
 
 /// A part of a test.
 ///
-/// The part is compiled, or it is JSON if the pool of compiled parts is full.
+/// The part is compiled. If the pool of compiled parts is full, the part is JSON.
 #[derive(Debug)]
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),
@@ -67,7 +67,8 @@ pub(super) struct TestParts {
     pub(super) declared: BTreeSet<Channel>,
     /// The working folder of the agent.
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
-    /// The checks of the prompt and of sets. They are added to checks that are compiled again from JSON.
+    /// The checks of the prompt and of sets. The compiler adds these checks to a test whose own checks it compiles
+    /// again from JSON.
     pub(super) prompt_checks: Arc<[Check]>,
     /// The digests of these parts.
     pub(super) digests: SharedDigests,
@@ -82,7 +83,7 @@ pub(super) struct SharedDigests {
     pub(super) task: Fingerprint,
 }
 
-/// A compiler of checks whose files were all read with the suite. It reads no file.
+/// Compiles checks without reading files, because all files were read with the suite.
 #[derive(Debug, Default)]
 pub(super) struct Compiler {
     setup: OnceLock<Setup<'static>>,

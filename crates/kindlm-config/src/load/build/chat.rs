@@ -10,19 +10,19 @@ use super::Builder;
 use crate::load::resolve::{ContentForm, Prompt};
 
 impl Builder<'_> {
-    /// Reports a prompt with `template: chat` that is no valid chat with the variables of the test `name`.
+    /// Reports a prompt with `template: chat` whose rendered text is not a valid chat. `name` is the test's name.
     pub(super) fn check_chat(&mut self, name: &str, prompt: &Prompt, vars: &Map<String, Value>) {
         let (true, [(_, ContentForm::Text(form))], [part]) =
             (prompt.opening.reads_chat, &*prompt.opening.parts, prompt.parts.as_slice())
         else {
             return;
         };
-        // The check of the variables reports a template that cannot be rendered.
+        // The check of the variables reports templates that cannot be rendered.
         let inserted = self.base.media.inserted(vars);
         let Ok(text) = form.fill(&inserted) else { return };
         let (why, help) = match read_chat(&text) {
             Err(UnreadableChat { why, help, .. }) => (why, help),
-            // The data of a file would be sent, and recorded, as a text.
+            // Without this error, the data of the file would be sent and recorded as a text.
             Ok(None)
                 if matches!(inserted, Cow::Owned(_))
                     && form.fill(vars).is_ok_and(|it| it != text) =>

@@ -69,7 +69,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reads the tests of an item with the key `dataset`: a file in the form that its `format` names.
+    /// Reads the tests of an item with the key `dataset`. The item's key `format` names the format of the file.
     pub(super) fn described_dataset(
         &mut self,
         piece: Piece<'_>,
@@ -219,8 +219,7 @@ impl Builder<'_> {
                 return;
             }
             let Some(root) = self.read_json_or_yaml(source, range.clone()) else { continue };
-            // YAML accepts nearly any text. Report the JSON syntax error, not the keys that are missing in the text as
-            // YAML.
+            // YAML accepts nearly any text. Report the JSON syntax error instead of missing keys.
             let is_test = ["name", "vars", "expect"].iter().chain(SUBJECTS);
             match serde_json::from_str::<IgnoredAny>(line.trim_end()) {
                 Err(err) if !is_test.into_iter().any(|it| root.get(it).is_some()) => {
@@ -281,7 +280,7 @@ impl Builder<'_> {
         let (named, whole);
         let node = match self.base.around.default_test {
             Some(default) => {
-                // The spans of the default test are those of the config file, so its entries get the place of the row.
+                // The default test's spans point into the config file, so give its entries the place of the row.
                 let span = source.first_line(node.span);
                 whole = merged(node, &Node::at(span, default));
                 &whole

@@ -15,7 +15,7 @@ use crate::load::resolve::Rules;
 impl Builder<'_> {
     /// Compiles the checks of an `expect` block, and adds the rules of the prompt and of sets.
     ///
-    /// Returns the checks in the form that the test stores, and the whole block. A block of the pool is not compiled
+    /// Returns the checks in the form that the test stores, and the compiled block. A block in the pool is not compiled
     /// again.
     pub(super) fn expect(
         &mut self,

@@ -131,10 +131,10 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks the tools of a test.
+    /// Checks the tools of a test, and their simulated responses.
     ///
-    /// Warns of `parameters` with unknown keywords, and of `parameters` that are not a JSON Schema, which providers
-    /// refuse. Also checks the simulated responses.
+    /// Warns of `parameters` with unknown keywords, and of `parameters` that are not a valid JSON Schema. Providers
+    /// refuse invalid schemas.
     pub(super) fn check_tools(&mut self, piece: Piece<'_>, at: &str, value: &Value) {
         let tools = value.get("tools").and_then(Value::as_array).into_iter().flatten();
         for (index, tool) in tools.enumerate() {

@@ -15,14 +15,14 @@ use kindlm_types::{
 
 use super::Builder;
 
-/// The names of the checks of a suite, if a gate needs them.
+/// The names of the checks of a suite; empty if no gate needs these names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     /// The ids and labels of checks, and the ids of rules.
     assertions: BTreeSet<String>,
     /// The names of scores.
     metrics: BTreeSet<String>,
-    /// True if a check can return named scores that the config file does not list, such as a script.
+    /// True if a check, such as a script, can return scores whose names are not in the config file.
     has_open_metrics: bool,
 }
 
@@ -34,7 +34,7 @@ impl Names {
             self.has_open_metrics |= leaf.traits.names_scores;
         }
         self.add_options(check);
-        // Without evidence most results are errored, but each rule of a prompt has its own result with its id.
+        // Without evidence, most results are errored. But each rule of a prompt still returns a result with its id.
         let (execution, answers) = (Execution::default(), Answers::default());
         let evidence =
             Evidence { execution: &execution, answers: &answers, baseline: None, comparison: None };
@@ -132,7 +132,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports gates whose lower end of an interval cannot reach the minimum, because the suite has too few tests.
+    /// Reports gates that cannot pass because the suite has too few tests. The lower end of their interval cannot reach
+    /// the minimum.
     ///
     /// Reports nothing if the suite has errors, because tests with errors are missing.
     pub(super) fn report_low_bounds(&mut self, piece: Piece<'_>) {

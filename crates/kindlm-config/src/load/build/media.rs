@@ -12,8 +12,9 @@ use crate::load::resolve::{ContentForm, Opening, PartKind, Prompt, PromptPart};
 use crate::template::Form;
 
 impl Builder<'_> {
-    /// Reads the images, sounds and files that a prompt uses in a test. Reports files that cannot be used, and variables
-    /// with files in places where they would be sent as a path.
+    /// Reads the images, sounds and files that a prompt uses in a test.
+    ///
+    /// Reports unusable files. Also reports variables with a file if the model would get the path instead of the file.
     pub(super) fn load_media(
         &mut self,
         piece: Piece<'_>,
@@ -26,7 +27,7 @@ impl Builder<'_> {
             let (PartKind::Media(kind), false) = (part.kind, part.template.is_fixed()) else {
                 continue;
             };
-            // The check of the variables reports a template that cannot be rendered.
+            // The check of the variables reports templates that cannot be rendered.
             let form = part.template.form(self.base.around.env, None);
             let Some(reference) = form.ok().and_then(|it| it.fill(vars).ok()) else { continue };
             let loaded = self.base.media.load(self.base.around.files, kind, &reference);
@@ -52,7 +53,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports a file at the variable that names it, or else at the part of the prompt.
+    /// Reports an unusable file at the variable with its path, or else at the part of the prompt.
     fn report_media(
         &mut self,
         piece: Piece<'_>,
@@ -74,9 +75,9 @@ impl Builder<'_> {
         self.base.sink.push(diagnostic.with_help(help));
     }
 
-    /// Reports a variable of a promptfoo config that is an image or a sound, if a model of the test gets variables.
+    /// Reports an image or sound variable of a promptfoo config, if a model of the test receives the variables.
     ///
-    /// promptfoo gives such models the data, and they would get the path here.
+    /// promptfoo passes the data of the file to such models, but KindLM would pass the path.
     fn check_program(&mut self, piece: Piece<'_>, place: &str, test: &Value, name: &str) {
         let named = test.get("models").and_then(Value::as_array);
         let is_run = |id: &str| named.is_none_or(|all| all.iter().any(|it| it == id));
@@ -119,7 +120,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the SHA-256 of the files that a prompt uses with some variables.
+/// Returns the SHA-256 of the files that a prompt uses with these variables.
 fn digests(opening: &Opening, vars: &Map<String, Value>, media: &MediaFiles) -> Vec<String> {
     let parts = opening.parts.iter().flat_map(|(_, content)| match content {
         ContentForm::Text(_) => &[][..],

@@ -70,11 +70,10 @@ struct Builder<'a> {
     ///
     /// In a self-judged test, a tested model is also the judge.
     self_judged: (Option<Diagnostic>, usize),
-    /// The warning about the first test whose prompt is longer than a model's context window, and the number of such
-    /// tests.
+    /// The warning about the first test with a prompt that is too long for a model, and the number of such tests.
     too_long: (Option<Diagnostic>, usize),
-    /// The warning about the first test that limits the time to the first token of answers that are not streamed, and
-    /// the number of such tests.
+    /// The warning about the first test with a limit for the first token of unstreamed answers, and the number of such
+    /// tests.
     unstreamed: (Option<Diagnostic>, usize),
 }
 

@@ -98,8 +98,8 @@ impl Builder<'_> {
             None => block.digest,
             Some(it) => Digest::default().fingerprint(block.digest).fingerprint(it.digest).finish(),
         };
-        // The rules of the prompt and of sets follow the checks of the test. They are not written in the test, so leave
-        // them out.
+        // The rules of the prompt and of sets follow the checks of the test. Leave these rules out, because the test
+        // itself does not contain them.
         let own = block.checks.len().saturating_sub(rules.checks.len());
         let own = block.checks.get(..own).unwrap_or_default().iter();
         let is_rule = |it: &&Check| {
@@ -125,7 +125,7 @@ impl Builder<'_> {
 
     /// Returns the places of a test's checks and of the checks of its turns.
     ///
-    /// Returns `None` if no check has a line of its own, such as for a test on one line of a dataset.
+    /// Returns `None` if the whole test stands on one line, or if no check has a line of its own.
     fn check_places(
         &mut self,
         piece: Piece<'_>,

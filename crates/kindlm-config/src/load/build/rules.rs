@@ -11,9 +11,9 @@ use crate::load::resolve::Rules;
 use crate::load::text;
 
 impl Builder<'_> {
-    /// Checks that the ids of a test's rules are unique.
+    /// Checks that the ids of a test's rules are unique, also among the rules of the test's prompt and sets.
     ///
-    /// The ids must also differ from the ids in the test's prompt and sets. Records the conditions of the rules too.
+    /// Also records which variables the conditions of the rules need.
     pub(super) fn check_rules(
         &mut self,
         piece: Piece<'_>,

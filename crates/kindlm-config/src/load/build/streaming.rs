@@ -1,4 +1,4 @@
-//! A warning about limits for the time to the first token on models whose answers are not streamed.
+//! A warning about limits for the time to the first token, on models that do not stream.
 
 use kindlm_providers::servers;
 use kindlm_source::{Code, Piece};
@@ -15,7 +15,7 @@ const FIRST_TOKEN: &str = "max-first-token";
 const STREAMING: [&str; 3] = ["anthropic", "openai", "openai-responses"];
 
 impl Builder<'_> {
-    /// Records a test that limits the time to the first token on a model whose answers are not streamed.
+    /// Records a test that limits the time to the first token on a model that does not stream.
     ///
     /// The check would be errored after each answer is paid for.
     pub(super) fn note_unstreamed(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
@@ -45,7 +45,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the provider of a model if it has the setting `stream`, and does not use it.
+    /// Returns the provider of a model if the provider can stream, but its setting `stream` is off.
     fn unstreamed_provider(&self, id: &str) -> Option<&str> {
         let model = self.base.suite.models.iter().find(|it| it.id == id)?;
         let provider = model.provider.as_str();
@@ -58,7 +58,7 @@ impl Builder<'_> {
         (can_stream && !streams).then_some(provider)
     }
 
-    /// Reports all such tests, as one warning.
+    /// Reports all tests that [`note_unstreamed`](Self::note_unstreamed) has recorded, as one warning.
     pub(super) fn report_unstreamed(&mut self) {
         let Some(mut first) = self.unstreamed.0.take() else { return };
         if self.unstreamed.1 > 1 {

@@ -8,8 +8,8 @@
 //! - `expect.output.contains` is the value at this path of `expect`, as YAML.
 //! - `vars.name` is the variable `name`. A column with the name of another key of tests is a variable, with a warning.
 //!
-//! An empty cell of such a column omits the key, except in `vars` columns. A row without prompt, command and transcript
-//! uses the prompt of the suite, if there is exactly one.
+//! An empty cell of such a column omits the key, except in `vars` columns. A row without `prompt`, `command` and
+//! `transcript` uses the prompt of the suite, if there is exactly one.
 
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -432,7 +432,7 @@ fn tools_part(written: Option<Value>, tools: Vec<Tool>) -> Part<[SimulatedTool]>
 
 /// Returns one test for each item of `prompts`.
 ///
-/// The result is empty without `prompts`, if an item is not the name of a prompt, or if the test has no name.
+/// The result is empty without `prompts`, without a test name, or if an item is not a name.
 fn with_each_prompt(test: &Node) -> Vec<Node> {
     let prompts = test.get("prompts").map_or(&[][..], Node::items);
     let name = test.get("name").and_then(|it| Some((it.span, it.text()?)));
@@ -488,8 +488,8 @@ fn with_each_combination(test: &Node) -> Vec<Node> {
     all.into_iter().enumerate().map(one).collect()
 }
 
-/// Adds the variable [`HISTORY`] to a test with a `history`, as an empty list. The runner fills the list with the earlier
-/// exchanges.
+/// Adds the variable [`HISTORY`] to a test with a `history`, as an empty list. The runner fills the list with the
+/// earlier exchanges.
 fn with_history(mut test: Value) -> Value {
     if test.get("history").is_some_and(Value::is_string)
         && let Some(entries) = test.as_object_mut()

@@ -14,7 +14,7 @@ use crate::written::TestEntry;
 const SHORT: usize = 4096;
 
 impl Builder<'_> {
-    /// Records doubts about the models of a test: one judges its own answers, or has a window that is too small.
+    /// Records a test if a model judges its own answers, or if the prompt is too long for a model's context window.
     pub(super) fn note_models(
         &mut self,
         (piece, at): (Piece<'_>, &str),
@@ -28,7 +28,7 @@ impl Builder<'_> {
         self.note_too_long((piece, at), entry, subject, models);
     }
 
-    /// Records a test whose prompt has more words than one of its models reads tokens.
+    /// Records a test whose prompt has more words than a model's context window has tokens.
     ///
     /// Tokens do not span words, so such a prompt certainly has too many tokens. Other prompts may have too many tokens
     /// as well.
@@ -40,7 +40,7 @@ impl Builder<'_> {
         models: &[String],
     ) {
         let SubjectForm::Prompt(opening) = subject else { return };
-        // This is no upper limit, because a template may repeat a variable. It saves rendering short prompts.
+        // Skip short prompts without rendering them. The size is an estimate, because a template may repeat a variable.
         let bytes = opening.size() + entry.vars.values().map(size).sum::<usize>();
         if bytes < SHORT {
             return;

@@ -23,8 +23,8 @@ pub(in crate::load) struct Comments {
 }
 
 impl Comments {
-    /// Collects the comments of a config. A comment belongs to the part of the suite that is made from the config's
-    /// entry below the comment.
+    /// Collects the comments of a config. A comment belongs to the config's entry below it, and so to the part of the
+    /// suite that is made from this entry.
     pub(in crate::load) fn from_original(original: &Original<'_>) -> Self {
         let mut comments = Self::default();
         let text = original.source.text();
@@ -60,7 +60,7 @@ impl Comments {
         comments
     }
 
-    /// Adds comments to the part of the suite that is made from this offset of the config.
+    /// Adds comments to the part of the suite that is made from the config's entry at this offset.
     fn add(&mut self, original: &Original<'_>, root: &Node, at: usize, lines: Vec<String>) {
         self.all.extend(lines.iter().cloned());
         let begins = |span: Span| span.start as usize <= at;
@@ -91,8 +91,7 @@ impl Comments {
 
     /// Returns the comments before an entry with this name.
     ///
-    /// A test with several prompts or variants is split into several tests. Its comments are those of the first of
-    /// them.
+    /// A test with several prompts or variants becomes several tests. The first of these tests keeps the comments.
     pub(super) fn of_name(&self, key: &str, name: &str) -> Vec<String> {
         let is_part = |it: &str| match it.strip_prefix(name) {
             Some(rest) => rest.is_empty() || rest.starts_with(" · ") || rest == ", variant 1",
@@ -116,14 +115,14 @@ impl Comments {
         name.map(|it| self.of_name(key, it)).unwrap_or_default()
     }
 
-    /// Returns the comments that are not lines of a text.
+    /// Returns the comments that are not a line of `written`.
     pub(super) fn lost_in<'c>(&'c self, written: &'c str) -> impl Iterator<Item = &'c String> {
         let is_lost = |comment: &&String| !written.lines().any(|it| it.trim_start() == **comment);
         self.all.iter().filter(is_lost)
     }
 }
 
-/// Returns the key of the suite for the translation of a key of promptfoo.
+/// Returns the suite's key for a key of a promptfoo config.
 fn suite_key(key: &str) -> &str {
     match key {
         "description" => "suite",
@@ -135,7 +134,8 @@ fn suite_key(key: &str) -> &str {
     }
 }
 
-/// Returns the name of the first entry of a part that is made from this place of the config.
+/// Returns the name of the first entry of `part` that is made from this place of the config; `None` without such an
+/// entry.
 fn name_of(original: &Original<'_>, part: &str, place: Span) -> Option<String> {
     let is_within =
         |it: &Node| place.start <= it.span.start && it.span.start < place.end.max(place.start + 1);

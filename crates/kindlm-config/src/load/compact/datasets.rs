@@ -1,4 +1,4 @@
-//! Keeps tests in the files from which promptfoo reads them.
+//! Replaces tests that promptfoo reads from files by references to these files.
 
 use kindlm_promptfoo::{Inputs, translate_tests};
 use kindlm_source::{Level, Node, Span};
@@ -16,9 +16,10 @@ struct Group {
     tests: Vec<Value>,
 }
 
-/// Returns the suite with the names of test files in place of their tests. A default test has the entries that the
-/// config adds to these tests. Returns `None` if there are no such files, or if no default test can have all these
-/// entries.
+/// Returns the suite with datasets in place of the tests that come from them.
+///
+/// The entries that the config adds to these tests become the default test. Returns `None` without such datasets, or if
+/// the entries cannot be a default test.
 pub(in crate::load) fn with_datasets(
     root: &Value,
     original: &Original<'_>,
@@ -77,7 +78,7 @@ pub(in crate::load) fn with_datasets(
     Some(root)
 }
 
-/// Returns the entries of a test that its file does not have. Returns `None` if they cannot be a default test.
+/// Returns the entries that the config adds to a test of a file. Returns `None` if they cannot be a default test.
 fn difference(test: &Map<String, Value>, own: &Map<String, Value>) -> Option<Map<String, Value>> {
     if test.get("name") != own.get("name") || !own.keys().all(|it| test.contains_key(it)) {
         return None;

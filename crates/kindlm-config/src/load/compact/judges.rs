@@ -24,10 +24,10 @@ const JUDGED: [&str; 12] = [
     "select-best",
 ];
 
-/// The lowest number of checks with the same judge that makes this judge the default judge.
+/// A judge becomes the default judge if at least this number of checks names it.
 const SEVERAL: usize = 2;
 
-/// Writes models that only grade as `provider:model`, and makes the most frequent judge the default.
+/// Makes the most frequent judge the default, and shortens models that only grade to `provider:model`.
 ///
 /// The requests to the judges stay the same.
 pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) -> Value {
@@ -58,8 +58,9 @@ pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) ->
     root
 }
 
-/// Returns the references to the models that tests run on, and to the same models under other ids. As the default judge,
-/// such a model would cause a warning about models that judge themselves.
+/// Returns all references to tested models, including other ids of the same models.
+///
+/// A tested model does not become the default judge, because the suite would warn that it judges itself.
 fn tested_models(root: &Value) -> HashSet<String> {
     let ids = tested_ids(root);
     let models = || root["models"].as_array().into_iter().flatten();

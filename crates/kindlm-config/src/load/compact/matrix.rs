@@ -68,7 +68,7 @@ fn combined(group: &[Value]) -> Option<Value> {
             }
         }
     }
-    // The variables keep their order: the first ones with a single value are under `vars`.
+    // To keep the order of the variables, only the leading ones with a single value go to `vars`.
     let fixed = lists.iter().take_while(|(_, it)| it.len() == 1).count();
     let vars = lists
         .iter()

@@ -20,8 +20,7 @@ pub(in crate::load) use original::Original;
 pub(in crate::load) use short::{with_short_models, with_short_prompts};
 pub(in crate::load) use yaml::{equal, to_yaml};
 
-/// Removes what a suite does not need: the models of tests that run on all models, and copies of tests that only
-/// differ in their prompt.
+/// Removes `models` from tests that run on all models, and joins tests that only differ in their prompt.
 pub(super) fn compacted(mut root: Value) -> Value {
     let models = root.get("models").and_then(Value::as_array).into_iter().flatten();
     let models: Value = models.map(|it| it["id"].clone()).collect();
@@ -50,7 +49,7 @@ fn merged_prompts(tests: Vec<Value>) -> Vec<Value> {
     merged
 }
 
-/// The gates that a suite also has if it does not write them. Their usual threshold is 0.
+/// The gates that every suite has, with the default threshold 0.
 const USUAL_GATES: [&str; 3] = ["schemaFailuresMax", "piiFailuresMax", "keywordFailuresMax"];
 
 /// The keys for the subject of a test.
@@ -126,7 +125,7 @@ fn move_usual(
     default.insert(key, value);
 }
 
-/// Returns the entry of a test with the first of these keys that it has.
+/// Returns the entry of a test for the first of these keys that the test has; `None` without these keys.
 fn entry_of<'t>(keys: &[&'t str], test: &'t Map<String, Value>) -> Option<(&'t str, &'t Value)> {
     keys.iter().find_map(|key| Some((*key, test.get(*key)?)))
 }
@@ -218,7 +217,8 @@ fn with_prompt_of(first: &Value, second: &Value) -> Option<Value> {
 
 /// Returns three parts of a test: its name without the prompt at its end, its prompts, and its other entries.
 ///
-/// Returns `None` without a prompt, or if the name of a test with one prompt does not end with ` · ` and the prompt.
+/// The name of a test with one prompt must end with ` · ` and the prompt. Otherwise, and without a prompt, returns
+/// `None`.
 fn parts(test: &Value) -> Option<(&str, Vec<Value>, Map<String, Value>)> {
     let name = test["name"].as_str()?;
     let mut rest = test.as_object()?.clone();

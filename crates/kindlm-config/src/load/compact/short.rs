@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::original::Original;
 
-/// True if the suite needs no entry for a provider, because the entry would only name the usual variable of its key.
+/// True if the suite needs no entry for a provider, because it uses the provider's default configuration.
 pub(super) fn has_usual_provider(root: &Value, name: &str, known: &Providers) -> bool {
     let reference = format!("{name}:model");
     let usual = shorthand(known, &reference).and_then(|(it, _)| it.default_config());
@@ -85,7 +85,7 @@ fn short_model(model: &Value, default: Option<&Value>, explicit: &mut BTreeSet<S
     if is_usual && rest.len() == 1 { reference.into() } else { rest.into() }
 }
 
-/// Writes prompts as texts or as names of their files, and their most frequent template language as the default.
+/// Writes prompts as texts or file names, and makes their most frequent template language the default.
 pub(in crate::load) fn with_short_prompts(mut root: Value, original: &Original<'_>) -> Value {
     let Some(prompts) = root.get("prompts").and_then(Value::as_object).cloned() else {
         return root;

@@ -11,14 +11,14 @@ use super::comments::Comments;
 /// The minimum length of a value's JSON, in bytes, for a repeated value to become an alias.
 const LONG: usize = 48;
 
-/// The minimum length of a prompt's name, in bytes, for a name that is also the prompt's text to get an anchor.
+/// The minimum length of a prompt's name for an anchor, in bytes. Only a name that is also the prompt's text gets an
+/// anchor.
 const SHORTEST_NAME: usize = 16;
 
 /// The maximum length of a list or mapping in one line, in characters, including the text before it.
 const WIDTH: usize = 120;
 
-/// The length of a key, in bytes, from which the key is written after `?`. YAML requires the mark above 1,024
-/// characters.
+/// The minimum length of a key that is written after `?`, in bytes. YAML requires the mark above 1,024 characters.
 const LONGEST_KEY: usize = 1_000;
 
 /// The parts of a suite whose entries stand in lines of their own.
@@ -26,7 +26,7 @@ const BLOCKS: [&str; 3] = ["models", "prompts", "tests"];
 
 /// Writes a document as YAML. A long value that occurs several times gets an anchor, and then aliases.
 ///
-/// Returns `None` if the written text would not be read as the same value.
+/// Returns `None` if the YAML would be read back as another value.
 pub(in crate::load) fn to_yaml(root: &Value, comments: &Comments) -> Option<String> {
     let mut aliases = Aliases::default();
     aliases.count_root(root);
@@ -264,7 +264,8 @@ fn block(part: &Part, indent: usize, out: &mut String) {
     }
 }
 
-/// Writes the value of a key or of an item, and the end of its line. `is_open` forbids one line for a value with parts.
+/// Writes the value of a key or of an item, and the end of its line. With `is_open`, a value with parts takes several
+/// lines.
 fn entry(value: &Part, indent: usize, is_open: bool, out: &mut String) {
     let begin = out.lines().last().map_or(0, |it| it.chars().count() + 1);
     let has_parts =
@@ -292,7 +293,8 @@ fn entry(value: &Part, indent: usize, is_open: bool, out: &mut String) {
     }
 }
 
-/// Writes the comments of a value, if this is possible. It is not possible directly behind the dash of an item.
+/// Writes the comments of a value. `is_possible` is false directly behind the dash of an item, where no comment can
+/// stand.
 fn comments(value: &Part, indent: usize, is_possible: bool, out: &mut String) {
     if is_possible {
         for line in &value.comments {
@@ -301,16 +303,19 @@ fn comments(value: &Part, indent: usize, is_possible: bool, out: &mut String) {
     }
 }
 
-/// Returns a value in one line, or `None` if the line would be too long. `begin` is the number of characters before it.
+/// Returns a value in one line, or `None` if the line would be too long. `begin` is the number of characters before the
+/// value.
 ///
-/// Only lists and mappings can be too long. Returns `None` also for a text of several lines.
+/// Only lists and mappings can be too long. Also returns `None` if `flow` returns `None`.
 fn flow_in(part: &Part, begin: usize) -> Option<String> {
     let line = flow(part, false)?;
     let is_short = begin + line.chars().count() <= WIDTH;
     (is_short || !matches!(part.form, Form::List(_) | Form::Mapping(_))).then_some(line)
 }
 
-/// Returns a value in one line; `None` if it has a text of several lines, or comments of its parts.
+/// Returns a value in one line.
+///
+/// Returns `None` for a text of several lines, comments of parts, and keys that are long or have an anchor.
 fn flow(part: &Part, is_inside: bool) -> Option<String> {
     if is_inside && !part.comments.is_empty() {
         return None;
@@ -328,7 +333,7 @@ fn flow(part: &Part, is_inside: bool) -> Option<String> {
         Form::Mapping(entries) if entries.is_empty() => "{}".to_owned(),
         Form::Mapping(entries) => {
             let one = |(label, it): &(Label, Part)| {
-                // A long key needs the mark `?`, which this function does not write.
+                // A long key needs the mark `?`, which `flow` does not write.
                 let is_short = label.anchor.is_none() && label.text.len() < WIDTH;
                 let key = is_short.then(|| scalar(&label.text, true))?;
                 Some(format!("{key}: {}", flow(it, true)?))

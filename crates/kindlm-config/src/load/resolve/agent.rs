@@ -140,7 +140,7 @@ fn problems_of_start(spec: &AgentSpec) -> Vec<Problem> {
 
 /// Converts an agent to a model.
 ///
-/// An agent without its own price gets the built-in price of the vendor's model that it names, if there is one.
+/// An agent without a price gets the built-in price of its `model`, if this price is known.
 fn priced(id: &str, spec: AgentSpec) -> Model {
     let vendor = match spec.kind {
         AgentKind::Kindlm => None,

@@ -92,10 +92,10 @@ impl Resolved<'_> {
     }
 }
 
-/// Returns the names of the variables without which the condition of a rule probably never holds.
+/// Returns the variables that a test probably needs for the condition of a rule to hold.
 ///
-/// For a mapping, the result has the variables whose absence does not satisfy the condition. For a script, the result
-/// has the variables that the script reads by name.
+/// For a mapping, these are the variables whose absence does not satisfy the condition. For a script, these are the
+/// variables that the script reads by name.
 fn awaited(rule: &Value) -> Vec<String> {
     match rule.get("when") {
         Some(Value::Object(vars)) => {

@@ -29,7 +29,7 @@ impl<'a> Referred<'a> {
         Self { files, digests: Mutex::default(), programs, whole: Mutex::default() }
     }
 
-    /// Returns the digest of a file that was read before. The path must be written as it was when the file was read.
+    /// Returns the digest of a file that was read before. The path must have the same spelling as in that read.
     ///
     /// The digest of a program includes its imports. Returns `None` for other paths.
     fn digest(&self, path: &str) -> Option<Fingerprint> {
@@ -45,7 +45,7 @@ impl<'a> Referred<'a> {
 
     /// Returns the digest of the programs that a command line names, and of their imports.
     ///
-    /// Returns `None` if the command line names no file.
+    /// Returns `None` if the command line names no file that can be read.
     pub(in crate::load) fn of_command(&self, line: &str) -> Option<Fingerprint> {
         self.programs.of_command(line)
     }

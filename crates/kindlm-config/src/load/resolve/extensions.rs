@@ -36,7 +36,7 @@ impl Resolved<'_> {
 
 /// Returns the path and the function that a text such as `file://hooks.js:afterAll` names.
 ///
-/// Fails if the text has another form, for a function that runs before a run, and for a file in another language.
+/// Fails if the text has another form, the function is a hook before a run, or the file has an unsupported language.
 fn hook(written: &str, runtime: ScriptRuntime) -> Result<(String, Hook), Problem> {
     let named = written.strip_prefix(FILE).and_then(|it| it.rsplit_once(':'));
     let named = named.filter(|(path, function)| !path.is_empty() && !function.contains(['/', '.']));

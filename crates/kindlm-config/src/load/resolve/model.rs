@@ -68,7 +68,7 @@ impl Resolved<'_> {
         self.sink.push(diagnostic);
     }
 
-    /// Completes a model whose `model` has the form `provider:model`: sets its provider, and its id if it has none.
+    /// Completes a model whose `model` has the form `provider:model`: sets the provider, and the id if it is missing.
     /// Adds this provider to the suite.
     ///
     /// A model without a valid `model` stays unchanged.

@@ -131,9 +131,8 @@ impl Prompts {
 
     /// True if the file has no prompts, and already has an error.
     ///
-    /// The check of the document's shape reports required prompts that are missing, so references to them need no
-    /// further error. Prompts are optional in suites with agents, commands or transcripts: such a file has no error
-    /// yet, so each reference to a prompt is an error.
+    /// The shape check has then reported the missing prompts, so references to prompts need no further error. In suites
+    /// with agents, commands or transcripts, prompts are optional: each reference to a prompt is an error.
     pub(in crate::load) fn lack_is_reported(&self) -> bool {
         self.lack_is_reported
     }
@@ -208,8 +207,8 @@ impl Resolved<'_> {
         Some(Prompt { parts, opening: Arc::new(opening), rules, threshold })
     }
 
-    /// Returns a prompt with the contents of the files that it names. A prompt that is only a text is the message of the
-    /// user, or the messages of a file.
+    /// Returns a prompt with the contents of the files that it names. A prompt that is only a text is the user message,
+    /// or names the file of the prompt.
     ///
     /// Returns `None` if a file cannot be read, which is reported. Translated prompts name no files.
     fn prompt_with_files(&mut self, piece: Piece<'_>, at: &str, node: &Node) -> Option<Node> {

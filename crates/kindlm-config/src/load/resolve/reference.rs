@@ -21,9 +21,9 @@ impl Resolved<'_> {
         }
     }
 
-    /// Checks the default judges, and sets the default judge model. Without a named judge, an inline suite uses the
-    /// judge
-    /// of the server, if it may use that model.
+    /// Checks the default judges, and sets the default judge model.
+    ///
+    /// An inline suite without a named judge uses the judge of the server, if it may use that model.
     pub(in crate::load) fn judges(&mut self, piece: Piece<'_>) {
         // If `judgeModel` has a wrong type, the defaults keep their built-in values. The check of the shape reports the
         // error.

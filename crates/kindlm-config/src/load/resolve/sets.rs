@@ -27,8 +27,7 @@ pub(in crate::load) struct Sets {
     used: HashSet<String>,
     /// Compiled lists of rules, by their JSON.
     compiled: HashMap<String, Arc<Rules>>,
-    /// For each id, the text of the first rule with this id (`instruction` and `criteria`), and the name of its set or
-    /// prompt.
+    /// By id: the `instruction` and `criteria` of the first rule with this id, and the name of its set or prompt.
     said: HashMap<String, (Value, String)>,
 }
 
@@ -144,8 +143,9 @@ impl Resolved<'_> {
         (self.sink.errors.len() == before).then_some(entry.assertions)
     }
 
-    /// Warns of different rules with the same id in two lists, because reports identify rules by id. `of` is the name
-    /// of the set or prompt of the list.
+    /// Warns if another list has a different rule with the same id, because reports identify rules by id.
+    ///
+    /// `of` is the name of the set or prompt that contains the list.
     pub(in crate::load) fn note_ids(
         &mut self,
         piece: Piece<'_>,
@@ -181,7 +181,7 @@ impl Resolved<'_> {
     /// Compiles the check that judges these rules.
     ///
     /// Problems are reported at `at`, the pointer of the list. Problems of the first `reported` rules are omitted,
-    /// because those rules come from another list, where the problems are already reported.
+    /// because they are already reported at another list.
     pub(in crate::load) fn rule_checks(
         &mut self,
         piece: Piece<'_>,
