@@ -11,7 +11,7 @@ const INCOMPLETE: &str =
 
 /// Returns the error message for an error that a codec decoded from a response.
 ///
-/// `host` is the server. `key` is the key of the provider's settings that holds the address.
+/// `host` is the server. `key` names the provider's setting that holds the address, such as `baseUrl`.
 pub(super) fn explain(
     host: &str,
     key: &str,
@@ -25,7 +25,7 @@ pub(super) fn explain(
     }
 }
 
-/// Returns the error message without advice. It names the host, and the status if the status is the error.
+/// Returns the error message without advice. The message names the host.
 fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
     let message = &err.message;
     match (message.strip_prefix("the answer "), err.kind) {
@@ -33,7 +33,7 @@ fn refusal_advice(host: &str, err: &ProviderError, status: u16) -> String {
         (None, Kind::MalformedResponse) => {
             format!("the answer of `{host}` cannot be used: {message}")
         }
-        // The codec found no error message in the body, so its own message begins with the status.
+        // The codec found no error message in the body. The codec's own message begins with the status.
         _ if message.starts_with("status ") => format!("`{host}` answered with {message}"),
         // A successful response, or an event of its stream, reports the error.
         _ if (200..300).contains(&status) => format!("`{host}` reported an error: {message}"),

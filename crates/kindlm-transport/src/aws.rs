@@ -15,7 +15,7 @@ pub(super) const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 pub(super) const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
 pub(super) const SESSION_TOKEN: &str = "AWS_SESSION_TOKEN";
 
-/// The authorization of requests to one service, with its credentials.
+/// The credentials that authorize requests to one AWS service.
 pub(super) enum AwsAccess {
     /// A key that is sent as a bearer token.
     Key(String),

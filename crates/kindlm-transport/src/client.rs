@@ -27,11 +27,11 @@ pub struct HttpTransport {
     client: OnceLock<Result<reqwest::Client, String>>,
     slots: Option<Semaphore>,
     preparations: Preparations,
-    /// The TLS settings and signing keys of providers, by their names.
+    /// The TLS settings and the signing keys, by provider name.
     own: HashMap<String, ProviderSecurity>,
-    /// The credentials that commands print, by the names of their providers.
+    /// The credentials that commands print, by provider name.
     credentials: HashMap<String, Credential>,
-    /// The client of websockets, which need version 1 of HTTP.
+    /// The client for websockets. A websocket needs HTTP/1.1.
     #[cfg(feature = "websocket")]
     sockets: OnceLock<Result<reqwest::Client, String>>,
 }
@@ -65,8 +65,7 @@ impl ReadyRequest<'_> {
 }
 
 impl HttpTransport {
-    /// Creates a transport without a connection. Fails if the custom certificates are invalid PEM or the PEM holds no
-    /// certificate.
+    /// Creates a transport, but does not connect. Fails if `options.ca_pem` is invalid PEM or holds no certificate.
     pub fn new(options: TransportOptions) -> Result<Self, CaError> {
         tls::check(options.ca_pem.as_deref())?;
         let slots =
@@ -91,7 +90,8 @@ impl HttpTransport {
         self
     }
 
-    /// Sets the command that prints the credential of a provider. It runs before the first request of the provider.
+    /// Sets the command that prints the credential of a provider. The command runs before the first request of the
+    /// provider.
     #[must_use]
     pub fn with_credential(mut self, provider: &str, command: CredentialCommand) -> Self {
         self.credentials.insert(provider.to_owned(), Credential::new(command));
@@ -104,8 +104,8 @@ impl HttpTransport {
     /// `queued` is not included, nor is the wait for a slot of the concurrency limit. `decode` gets every response
     /// except redirects, with any status. Retryable errors of the transport and of `decode` lead to a retry.
     ///
-    /// Each attempt uses the current credential of a command. A refused credential leads to another request, if the
-    /// command prints a newer one.
+    /// If a command prints the provider's credential, each attempt uses the current one. If the provider refuses the
+    /// credential, and a newer credential is available, the request is sent again.
     ///
     /// Fails if the request cannot be sent, or if no attempt succeeds.
     pub async fn call<T>(
@@ -154,8 +154,8 @@ impl HttpTransport {
         }
     }
 
-    /// Resolves the variables of a request, with the current credential of the provider, to which `used` is set. Fails if
-    /// the request cannot be prepared, or the waits are stopped.
+    /// Resolves the variables of a request with the provider's current credential. Sets `used` to this credential.
+    /// Fails if the request cannot be prepared, or if the waits are stopped.
     async fn ready<'r>(
         &'r self,
         provider: &str,
@@ -213,8 +213,10 @@ impl HttpTransport {
         Ok((value, latency_ms))
     }
 
-    /// Sends the request, follows the allowed redirects, and reads the final response. Fails if there is no response,
-    /// if a redirect is not allowed, or if the response cannot be read.
+    /// Sends the request, follows the allowed redirects, and reads the final response. Fails in these cases:
+    /// - The request cannot be signed, or gets no response.
+    /// - A redirect is not allowed.
+    /// - The response cannot be read.
     async fn exchange(
         &self,
         client: &reqwest::Client,
@@ -281,7 +283,8 @@ impl HttpTransport {
         Ok(HttpResponse { status, headers, body, arrivals })
     }
 
-    /// Reads the next chunk of a response; `None` at its end. `read` is the number of bytes so far, for error messages.
+    /// Reads the next chunk of a response. Returns `None` at the end of the response. `read` is the number of bytes so
+    /// far, for error messages.
     async fn chunk(
         &self,
         response: &mut reqwest::Response,
@@ -308,9 +311,9 @@ impl HttpTransport {
         }
     }
 
-    /// Returns a newer credential after a request failed; `None` if the provider did not refuse the credential, or if
-    /// there is no newer one. Fails if the command fails. Fails with `err` if the waits are stopped. The error has the
-    /// attempts of `err`.
+    /// Returns a newer credential after a request failed with `err`. Returns `None` if the provider did not refuse the
+    /// credential `used`, or if there is no newer one. Fails if the command fails, or if the waits are stopped. Either
+    /// error has the attempts of `err`.
     pub(crate) async fn newer(
         &self,
         provider: &str,
@@ -337,8 +340,8 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the look-up of variables for a request. It includes a printed credential, and a new signature if the
-    /// provider signs its requests. Fails if the key cannot sign.
+    /// Returns the look-up of variables for a request. The look-up includes a printed credential. It also includes a
+    /// new signature if requests of the provider are signed. Fails if the key cannot sign.
     pub(crate) fn env_of(
         &self,
         provider: &str,
@@ -375,7 +378,7 @@ impl HttpTransport {
     }
 
     /// Returns the HTTP client of a provider, which is built on first use. Providers without TLS settings of their own
-    /// share one. Fails if the client cannot be built.
+    /// share one client. Fails if the client cannot be built.
     pub fn client(&self, provider: &str) -> Result<&reqwest::Client, ProviderError> {
         match self.own.get(provider).and_then(|it| it.client(&self.options)) {
             Some(built) => built.as_ref().map_err(|message| not_set_up(provider, message)),
@@ -383,8 +386,8 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the HTTP client without TLS settings of a provider, which is built on first use. Fails if it cannot be
-    /// built. `user` names the user of the client in the error.
+    /// Returns the HTTP client that providers without TLS settings share. Builds the client on first use. Fails if it
+    /// cannot be built. The error names `user` as the provider.
     pub(crate) fn shared_client(&self, user: &str) -> Result<&reqwest::Client, ProviderError> {
         let built = self.client.get_or_init(|| tls::build(&self.options));
         built.as_ref().map_err(|message| not_set_up(user, message))

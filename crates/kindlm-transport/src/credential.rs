@@ -16,11 +16,11 @@ use crate::options::{Env, TransportOptions};
 /// The maximum duration of a command.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// The number of seconds before the expiration at which a credential is renewed.
+/// A credential is renewed this many seconds before its expiration.
 const EARLY: i64 = 5 * 60;
 
-/// The shortest time between two runs of a command after one that did not help. The command failed, its credential was
-/// refused again, or its credential expires soon.
+/// The shortest time between a run that did not help and the next run of the command. A run does not help if the
+/// command fails, or if its credential is refused or expires soon.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// The maximum length of a key in bytes.
@@ -64,7 +64,7 @@ impl CredentialCommand {
 /// The form of a printed credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CredentialForm {
-    /// A key, or JSON with a token and its expiration. Requests name it by the variable [`KEY_COMMAND`].
+    /// A key, or JSON with a token and its expiration. Requests refer to the key by the variable [`KEY_COMMAND`].
     Key,
     /// JSON as AWS defines it for `credential_process`.
     Aws,
@@ -125,7 +125,7 @@ pub(crate) struct Credential {
 #[derive(Default)]
 struct State {
     issued: Option<IssuedCredential>,
-    /// The time and the reason of the last failure.
+    /// The time and the reason of the last run's failure; `None` unless the last run failed.
     failed: Option<(Instant, String)>,
     /// The time of the last run because of a refused credential.
     renewed: Option<Instant>,
@@ -136,8 +136,8 @@ impl Credential {
         Self { command, state: Mutex::default() }
     }
 
-    /// Returns the current credential. Runs the command first if there is none yet, or if it expires soon. Fails if the
-    /// command fails, and no earlier credential is valid.
+    /// Returns the current credential. Runs the command first if there is no credential yet, or if the credential
+    /// expires soon. Fails if the command fails, and no earlier credential is valid.
     pub(crate) async fn current(
         &self,
         provider: &str,
@@ -156,8 +156,8 @@ impl Credential {
     }
 
     /// Returns a newer credential than one that the provider refused; `None` if there is none. Runs the command only if
-    /// the refused credential has expired or has no known expiration. Without a known expiration, it runs at most once a
-    /// minute. Fails if the command fails.
+    /// the refused credential has expired or has no known expiration. Without a known expiration, the command runs at
+    /// most once a minute. Fails if the command fails.
     pub(crate) async fn after_refusal(
         &self,
         refused: &IssuedCredential,
@@ -176,12 +176,13 @@ impl Credential {
             return Ok(None);
         }
         let issued = self.run(&mut state, provider, options).await;
-        // The caller may drop this future during the run, and then the next caller runs the command.
+        // `renewed` is set only after the run. If the caller drops this future earlier, the next caller runs the
+        // command.
         state.renewed = Some(Instant::now());
         Ok(Some(issued?).filter(is_newer))
     }
 
-    /// Runs the command, and stores its credential. Fails without a run if the last run failed less than a minute ago.
+    /// Runs the command, and stores its credential. Fails if the command fails, or if it failed less than a minute ago.
     async fn run(
         &self,
         state: &mut State,
@@ -267,7 +268,7 @@ fn parse(form: CredentialForm, stdout: &str, now: Timestamp) -> Result<CommandOu
     }
 }
 
-/// Returns the key in the output of a command. `json` is the output if it is JSON.
+/// Returns the key in the output of a command. `json` is the parsed output; `None` if the output is not JSON.
 fn key(text: &str, json: Option<&Value>) -> Result<String, String> {
     let found = match json {
         Some(Value::Object(json)) => TOKENS.iter().find_map(|it| json.get(*it)?.as_str()),

@@ -16,12 +16,12 @@ pub struct Fault<'a> {
     provider: &'a str,
     /// The address of the request.
     url: &'a Url,
-    /// The key of the provider's settings that holds the address.
+    /// The provider's setting that holds the address, such as `baseUrl`.
     key: &'static str,
 }
 
-/// Parses the address of a request. Fails unless it is an `http` or `https` address with a host. `key` is the key of
-/// the provider's settings that holds the address.
+/// Parses the address of a request. Fails unless it is an `http` or `https` address with a host. `key` names the
+/// provider's setting that holds the address, such as `baseUrl`.
 pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, ProviderError> {
     let problem = match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => return Ok(url),
@@ -38,7 +38,8 @@ pub fn address(provider: &str, key: &str, written: &str) -> Result<Url, Provider
 }
 
 impl<'a> Fault<'a> {
-    /// Creates the factory for requests to `url`. `key` is the key of the provider's settings that holds the address.
+    /// Creates the factory for requests to `url`. `key` names the provider's setting that holds the address, such as
+    /// `baseUrl`.
     pub fn new(provider: &'a str, key: &'static str, url: &'a Url) -> Self {
         Self { provider, url, key }
     }
@@ -191,7 +192,7 @@ fn chain<'a>(err: &'a reqwest::Error) -> impl Iterator<Item = &'a (dyn Error + '
     causes(err.source())
 }
 
-/// Returns an error and its causes.
+/// Returns an error and its causes; nothing for `None`.
 pub fn causes<'a>(
     first: Option<&'a (dyn Error + 'static)>,
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -212,8 +213,8 @@ fn tls_error(io: &io::Error) -> Option<&rustls::Error> {
     inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
 }
 
-/// Returns the text of the innermost cause, or a fixed text without a cause. Error numbers are removed, because they
-/// differ between systems.
+/// Returns the text of the innermost cause. If there is no cause, returns a fixed text. Error numbers are removed,
+/// because they differ between systems.
 fn root(err: &reqwest::Error) -> String {
     match chain(err).last() {
         Some(it) => {

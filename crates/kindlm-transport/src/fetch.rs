@@ -56,7 +56,8 @@ impl HttpTransport {
         body: Vec<u8>,
         timeout: Duration,
     ) -> Result<reqwest::Response, String> {
-        // A provider may have the name `scripts`, but its certificates are not for scripts.
+        // Scripts always use the shared client. A provider named `scripts` may have certificates, which are not for
+        // scripts.
         let client = self.shared_client("scripts").map_err(|err| err.to_string())?;
         let method = reqwest::Method::from_bytes(method.as_bytes())
             .map_err(|_| format!("`{method}` is not an HTTP method"))?;

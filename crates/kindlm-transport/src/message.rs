@@ -22,12 +22,14 @@ pub enum Method {
     Delete,
 }
 
-/// The value of a header. A secret of a codec is stored by the name of its variable; only the transport resolves it.
+/// The value of a header. A codec stores a secret by the name of its environment variable. Only the transport reads the
+/// variable.
 #[derive(Clone, PartialEq, Eq)]
 pub enum HeaderValue {
     /// A value that is sent unchanged.
     Literal(String),
-    /// A value that is sent unchanged and never shown. The transport creates it when it replaces an [`EnvMark`].
+    /// A value that is sent unchanged and never shown. The transport creates this variant when it replaces an
+    /// [`EnvMark`].
     Secret(String),
     /// A `prefix` followed by the value of an environment variable.
     FromEnv {
@@ -49,11 +51,11 @@ impl fmt::Debug for HeaderValue {
     }
 }
 
-/// The authorization of a request to AWS. The transport reads the credentials, and adds them. They come from the
-/// environment, or from the output of the provider's command.
+/// The authorization of a request to AWS. The transport reads the credentials from the environment, or from the output
+/// of the provider's command. Then the transport adds the authorization to the request.
 ///
-/// A key in the variable `key` is sent as a bearer token. Without it, the request is signed with the credentials in
-/// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
+/// A key in the variable `key` is sent as a bearer token. Without such a key, the request is signed with the
+/// credentials in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AwsAuth {
@@ -79,7 +81,7 @@ impl AwsAuth {
 pub struct HttpRequest {
     /// The method; `POST` by default.
     pub method: Method,
-    /// The address. A key in it is a placeholder of `marks`.
+    /// The address. A key in the address is written as a placeholder of `marks`.
     pub url: String,
     /// The names and values of the headers, in order.
     pub headers: Vec<(String, HeaderValue)>,
@@ -89,14 +91,14 @@ pub struct HttpRequest {
     pub is_text: bool,
     /// The placeholders of environment variables in URL, literal headers and body.
     pub marks: Vec<EnvMark>,
-    /// The key of the provider's settings that holds the address, for error messages. `None` means `baseUrl`.
+    /// The provider's setting that holds the address, for error messages. `None` means `baseUrl`.
     pub address_key: Option<&'static str>,
     /// The authorization at AWS. `None` for other vendors.
     pub aws: Option<AwsAuth>,
 }
 
 impl HttpRequest {
-    /// Returns the key of the setting that holds the address, for error messages.
+    /// Returns the provider's setting that holds the address, for error messages.
     pub fn address_key(&self) -> &'static str {
         self.address_key.unwrap_or("baseUrl")
     }
@@ -131,8 +133,8 @@ pub const SIGNATURE: &str = "signature()";
 /// The variable of an [`EnvMark`] that stands for the time of the signature, in milliseconds since 1970.
 pub const SIGNATURE_TIMESTAMP: &str = "signatureTimestamp()";
 
-/// The variable of a key that a command prints, and the key of the settings with that command. It stands for the
-/// current key of the provider, and is not read from the environment.
+/// The provider's setting with a command that prints the key. As a variable in a request, this name stands for the
+/// current key, and is not read from the environment.
 pub const KEY_COMMAND: &str = "apiKeyCommand";
 
 /// A complete HTTP response.

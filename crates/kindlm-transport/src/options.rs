@@ -21,8 +21,8 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default limit for a pause within a response: 1 minute.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A function that runs a command line with a time limit, and returns its stdout. It fails with the reason, in which
-/// secrets are masked.
+/// A function that runs a command line with a time limit, and returns its stdout. The error is the reason, with masked
+/// secrets.
 pub type RunCommand =
     Arc<dyn Fn(String, Duration) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
@@ -51,7 +51,8 @@ pub struct TransportOptions {
     pub concurrency: Option<usize>,
     /// The runner of commands that print credentials; `None` if no such command can run.
     pub run_command: Option<RunCommand>,
-    /// The secrets of the caller, which [learn](kindlm_redact::Secrets::learn) every printed credential.
+    /// The secrets of the caller. The transport adds every printed credential by
+    /// [`learn`](kindlm_redact::Secrets::learn).
     pub secrets: kindlm_redact::Secrets,
 }
 

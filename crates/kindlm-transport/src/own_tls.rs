@@ -20,8 +20,8 @@ pub struct ProviderTls {
     pub accepts_any: bool,
 }
 
-/// Builds the client of a provider with TLS settings of its own. Fails with the reason if the settings are invalid. The
-/// provider's own authorities, if any, replace the system's and the custom ones.
+/// Builds the client of a provider with TLS settings of its own. Fails with the reason if the settings are invalid. If
+/// the provider has certificate authorities of its own, they replace those of the system and of `options`.
 pub(super) fn build(options: &TransportOptions, own: &ProviderTls) -> Result<Client, String> {
     install_tls();
     let identity = identity(own)?;

@@ -1,8 +1,8 @@
 //! The rules for following redirects.
 //!
-//! Requests contain a key and a private conversation. So a redirect is followed only to the same scheme, host and port,
-//! and only if it keeps the method and the body. With the statuses 307 and 308, the client repeats the request. With
-//! 301, 302 and 303, a `POST` would become a `GET`, so only a `GET` follows them.
+//! Requests contain a key and a private conversation. So a redirect is followed only to the same scheme, host and port.
+//! The redirect must also keep the method and the body. With the statuses 307 and 308, the client repeats the request.
+//! With 301, 302 and 303, a `POST` would become a `GET`, so these redirects are followed only for a `GET`.
 
 use reqwest::header::LOCATION;
 use reqwest::{StatusCode, Url};

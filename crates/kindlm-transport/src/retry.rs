@@ -12,12 +12,12 @@ use crate::limit::{Permit, QueuedCall};
 
 /// The rules for retries.
 ///
-/// The wait before retry `n` (from 0) is random between [`min_delay`](Self::min_delay) and `base_delay × 2ⁿ`, at most
-/// [`max_delay`](Self::max_delay): exponential backoff with full jitter.
+/// Retries use exponential back-off with full jitter. The wait before retry `n` (from 0) is random. It is between
+/// [`min_delay`](Self::min_delay) and `base_delay × 2ⁿ`, and at most [`max_delay`](Self::max_delay).
 ///
-/// A wait that the provider requests takes precedence. If it is longer than
-/// [`max_retry_after`](Self::max_retry_after), no request is sent until then, and calls fail immediately. Calls also
-/// fail immediately for a while if the model has refused every request for [`max_silence`](Self::max_silence).
+/// A wait that the provider requests takes precedence. If that wait is longer than
+/// [`max_retry_after`](Self::max_retry_after), no request is sent during the wait, and calls fail immediately. Calls
+/// also fail immediately for a while if the model has refused every request for [`max_silence`](Self::max_silence).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The maximum number of retries of a request.
@@ -147,7 +147,7 @@ pub(crate) enum NotBegun {
 }
 
 impl NotBegun {
-    /// Returns the error of the request. `last` is the error of its last attempt.
+    /// Returns the error of the request. `last` is the error of the last attempt; `None` before the first attempt.
     fn after(
         self,
         last: Option<ProviderError>,
@@ -179,12 +179,15 @@ impl From<NotBegun> for ProviderError {
     }
 }
 
-/// Retries `attempt` until it succeeds, a retry is pointless, or the retry policy or the budget allows no further
-/// retry. Returns the value and the number of attempts.
+/// Calls `attempt` until it succeeds, or the retries end. Returns the value and the number of attempts.
 ///
-/// Each attempt first waits for the rate limiter. An error that is not `retryable` ends the retries. So does an error
-/// with 0 `attempts`, because nothing was sent. If the waits are stopped, the last error is returned, or an error with
-/// 0 attempts before the first attempt.
+/// Each attempt first waits for the rate limiter. The retries end with the last error if:
+/// - the error is not `retryable`
+/// - the error has 0 `attempts`, because nothing was sent
+/// - the retry policy or the budget allows no further retry
+/// - the waits are stopped
+///
+/// A stop before the first attempt returns an error with 0 attempts.
 pub async fn with_retries<T, F>(
     way: Way<'_>,
     queued: &QueuedCall<'_>,

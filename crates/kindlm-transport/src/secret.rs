@@ -84,8 +84,8 @@ pub fn resolve(
 
 /// Replaces the marks in a request by the values of environment variables. Collects the secret values.
 ///
-/// Fails, before anything is sent, if a variable is unset or empty. A variable at the beginning of the address is the
-/// destination, and may be shown. All other variables are secret.
+/// Fails, before anything is sent, if a variable is unset or empty. An environment variable at the beginning of the
+/// address is the destination, and may be shown. Environment variables elsewhere are secret.
 pub(crate) fn filled<'r>(
     provider: &str,
     request: &'r HttpRequest,

@@ -1,4 +1,4 @@
-//! Websockets: messages are sent, and messages are read until an answer is complete.
+//! The websocket client: it opens a websocket, sends messages, and reads messages.
 
 use std::time::{Duration, Instant};
 
@@ -41,8 +41,9 @@ pub struct Socket {
 impl HttpTransport {
     /// Opens a websocket at the address of a request, and sends the body of the request as a text message.
     ///
-    /// If the server refuses a credential of a command, the request is sent again with a newer one. `timeout` covers one
-    /// request, and not the command. Fails if the server refuses the websocket, or the message cannot be sent.
+    /// If the server refuses a credential of a command, the request is sent again with a newer one. `timeout` covers
+    /// each of these requests, but not the command. Fails if the command fails, if the websocket cannot be opened in
+    /// time, or if the message cannot be sent.
     pub async fn open_socket(
         &self,
         provider: &str,
@@ -61,7 +62,7 @@ impl HttpTransport {
         }
     }
 
-    /// Opens a websocket. Fails at the timeout.
+    /// Opens a websocket. Fails if that is impossible, or takes longer than `timeout`.
     async fn open_within(
         &self,
         timeout: Duration,
@@ -103,7 +104,7 @@ impl HttpTransport {
         Ok(Socket { stream, provider: provider.to_owned(), secrets, left: limit, opened })
     }
 
-    /// Asks the server for a websocket. Fails if the server refuses.
+    /// Asks the server for a websocket. Fails if the server cannot be reached, or does not open a websocket.
     async fn upgraded(
         &self,
         provider: &str,
@@ -147,8 +148,8 @@ impl Socket {
         })
     }
 
-    /// Returns the next text message, without secrets. Fails if the server closes the websocket first, or sends another
-    /// kind of message.
+    /// Returns the next text message, without secrets. Fails if the websocket ends first, the size limit is exceeded,
+    /// or the message is not text.
     pub async fn next_text(&mut self) -> Result<String, ProviderError> {
         let message = self.next().await?;
         let Message::Text(text) = message else {
@@ -158,7 +159,7 @@ impl Socket {
     }
 
     /// Returns the text of the next message, without secrets. Some servers send texts as binary messages. Fails if the
-    /// server closes the websocket first, or if the message is not UTF-8.
+    /// websocket ends first, the size limit is exceeded, or the message is not UTF-8.
     pub async fn next_message(&mut self) -> Result<String, ProviderError> {
         let message = self.next().await?;
         let text = String::from_utf8(message.into_data().to_vec())
@@ -166,8 +167,7 @@ impl Socket {
         Ok(self.cleaned(text))
     }
 
-    /// Returns the next message with content. Fails if the server closes the websocket first, or exceeds the size
-    /// limit.
+    /// Returns the next message with content. Fails if the websocket ends first, or the server exceeds the size limit.
     async fn next(&mut self) -> Result<Message, ProviderError> {
         loop {
             match self.stream.next().await {

@@ -81,7 +81,7 @@ impl Waits {
     /// Resolves after a stop; immediately if the waits are already stopped.
     pub async fn stopped(&self) {
         let mut changed = std::pin::pin!(self.0.changed.notified());
-        // Register this waiter before the check, so that a stop between the two is not missed.
+        // Register this waiter before the check, so that a stop in between is not missed.
         changed.as_mut().enable();
         if !self.0.stopped.load(Ordering::SeqCst) {
             changed.await;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// The longest wait that a bucket returns.
 const DAY: Duration = Duration::from_hours(24);
 
-/// A token bucket for the amount of one second, at least 1. Its level may become negative.
+/// A token bucket. Its capacity is the amount of one second, at least 1. Its level may become negative.
 ///
 /// So the bucket can admit amounts larger than its capacity, and correct estimates that were too low. The average rate
 /// stays within the limit.

@@ -2,14 +2,16 @@
 
 use kindlm_types::{ContentPart, Prompt};
 
-/// The estimated number of characters per token. It is about right for English.
+/// The estimated number of characters per token. This number is about right for English.
 const CHARACTERS: u64 = 4;
 
 /// The estimated tokens of an answer if the request sets no limit.
 const ANSWER: u64 = 1024;
 
-/// Estimates the tokens of a request and its answer: characters divided by four, parts, and the limit of the answer
-/// (1,024 by default).
+/// Estimates the tokens of a request and its answer. The estimate is the sum of:
+/// - the characters divided by four
+/// - the tokens reserved for content parts
+/// - the limit of the answer, 1,024 by default
 pub fn estimate(prompt: &Prompt) -> u64 {
     let said = prompt.messages.iter().map(|it| {
         let calls = it.tool_calls.iter().map(|call| json_length(&call.arguments));

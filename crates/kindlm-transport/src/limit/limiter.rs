@@ -32,12 +32,12 @@ struct State {
     in_flight: u32,
     requests: Option<Bucket>,
     tokens: Option<Bucket>,
-    /// The end of the current back-off; no request is sent before it. The field is `None` without a back-off.
+    /// The end of the current back-off; no request is sent before this time. The field is `None` without a back-off.
     closed: Option<Instant>,
     /// True if the provider requested the current back-off. An answer then ends this back-off.
     is_asked: bool,
-    /// The time before which requests fail immediately, and their error; `None` without such a time. The reason is a
-    /// requested wait that is too long, or a provider that has refused every request for too long.
+    /// Until this time, requests fail immediately with this error; `None` if requests may be sent. The field is set if
+    /// the provider requested too long a wait, or has refused every request for too long.
     failing_until: Option<(Instant, Arc<ProviderError>)>,
     /// The number of refusals that started or extended a back-off since the last answer.
     refusals: u32,
@@ -80,7 +80,8 @@ pub struct QueuedCall<'a> {
     budget: &'a dyn AttemptBudget,
 }
 
-/// The permission to send one request. Dropping it ends the request in the rate limiter and wakes the next request.
+/// The permission to send one request. Dropping the permit ends the request in the rate limiter, and wakes the next
+/// request.
 #[must_use = "a request has left its rate limiter when its permit is dropped"]
 pub struct Permit<'a> {
     queued: &'a QueuedCall<'a>,
@@ -241,7 +242,8 @@ impl QueuedCall<'_> {
         self.used.store(tokens, Ordering::Relaxed);
     }
 
-    /// Records the tokens of an answer that is read only after its request has ended; 0 if it reports no tokens.
+    /// Records the tokens of an answer that the caller reads after the request has ended. `tokens` is 0 if the answer
+    /// reports no tokens.
     ///
     /// Until then, the limiter counts the estimated tokens. [`used`](Self::used) must not be called for this answer.
     #[expect(clippy::cast_precision_loss, reason = "tokens are far below 2⁵³")]
@@ -258,8 +260,12 @@ impl QueuedCall<'_> {
 
     /// Waits until the request may be sent. `retry` is the number of earlier attempts of the same request.
     ///
-    /// Fails if the circuit is open or the provider requested too long a wait or has refused every request for too
-    /// long. The error has 0 attempts, because nothing was sent.
+    /// Fails in these cases:
+    /// - The circuit is open.
+    /// - The provider requested too long a wait.
+    /// - The provider has refused every request for too long.
+    ///
+    /// The error has 0 attempts, because nothing was sent.
     pub async fn enter(&self, retry: u32) -> Result<Permit<'_>, ProviderError> {
         let mut waiting = None;
         loop {
@@ -281,7 +287,7 @@ impl QueuedCall<'_> {
 }
 
 impl State {
-    /// Admits a request, or decides when to try again or that the request fails.
+    /// Admits a request, lets it wait, or rejects it.
     fn enter(&mut self, queued: &QueuedCall<'_>, retry: u32) -> Entry {
         if let Some(why) = &self.circuit_error {
             return Entry::Never(Arc::clone(why));
@@ -303,7 +309,7 @@ impl State {
         Entry::Now(self.window.send(self.in_flight))
     }
 
-    /// Takes the amounts of a request and returns `None` if the limits admit it now. Otherwise returns the next time to
+    /// If the limits admit the request now, takes its amounts and returns `None`. Otherwise returns the next time to
     /// try.
     #[expect(clippy::cast_precision_loss, reason = "estimates are far below 2⁵³")]
     fn not_before(&mut self, queued: &QueuedCall<'_>) -> Option<Instant> {
@@ -404,10 +410,10 @@ impl Permit<'_> {
 
     /// Records a failed request, and starts a back-off if needed.
     ///
-    /// The limiter backs off if a request was refused while it was alone in flight, or if the provider requested a
-    /// wait. All requests then wait together. `pause` computes the wait from the number of earlier such refusals since
-    /// the last answer. If a request that is still in flight is answered, a back-off that the provider requested ends
-    /// early.
+    /// The limiter backs off if the provider requested a wait, or refused a request while no other request was in
+    /// flight. All requests then wait together. `pause` computes the wait. Its argument is the number of refusals that
+    /// have started or extended a back-off since the last answer. A back-off that the provider requested ends early if
+    /// a request in flight is answered.
     ///
     /// Returns the duration of a back-off that started now; `None` if no back-off started.
     pub fn failed(

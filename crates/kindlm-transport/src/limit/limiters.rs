@@ -33,11 +33,12 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit after a refusal: the last call did not reach the provider, did not
-/// find the model, or had a status from 403 to 405.
+/// The number of failed calls that opens the circuit after a refusal. The last call did not reach the provider, did not
+/// find the model, or got a status from 403 to 405.
 const REFUSED: u32 = 3;
 
-/// The duration of an outage that opens the circuit of a once reachable provider. A server restart is shorter.
+/// The duration of an outage that opens the circuit of a provider that has answered before. A server restart is
+/// shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
 /// The number of failed calls that opens the circuit to a model that has never answered. The last call must have ended
@@ -90,10 +91,11 @@ impl RateLimiters {
     /// hopeless. Calls that were not sent are ignored.
     ///
     /// - A refused key, an exhausted account and an unreachable server affect all models.
-    /// - A server that has answered before may be unreachable for a while.
+    /// - If the server has answered before, it may be unreachable for three minutes before the circuit opens.
     /// - A refused key with status 403 affects one model, because the account may lack access to this model only.
-    /// - The following failures open the circuit only to a model that has never answered, after several failed calls: a
-    ///   model that was not found, a status from 403 to 405, a server error, a timeout or an unreadable answer.
+    /// - Other failures open the circuit only to a model that has never answered, after several failed calls. These
+    ///   failures are a model that was not found, a status from 403 to 405, a server error, a timeout and an unreadable
+    ///   answer.
     pub fn record_failure(&self, limiter: &RateLimiter, err: &ProviderError) {
         use ProviderErrorKind as Kind;
         if err.attempts == 0 {
@@ -139,7 +141,7 @@ impl Open {
         }
     }
 
-    /// Opens the circuit for all models. If it is already open, its first error stays.
+    /// Opens the circuit for all models. If the circuit is already open, the first error stays.
     fn open_circuit(&mut self, err: &ProviderError) {
         self.opened.get_or_insert_with(Instant::now);
         let why = Arc::clone(self.circuit_error.get_or_insert_with(|| Arc::new(err.clone())));
@@ -147,7 +149,7 @@ impl Open {
     }
 }
 
-/// Returns the error of calls that are not sent, because the calls before failed.
+/// Returns the error of calls that are not sent, because earlier calls failed.
 fn given_up(err: &ProviderError, failed: u32, target: &str) -> ProviderError {
     let message = format!(
         "{}; {failed} calls have failed, so nothing more is sent to `{target}` in this run",

@@ -4,9 +4,10 @@
 //! calls. It limits their concurrency to the provider's capacity, and their rate to the model's [`Limits`]. A refusal
 //! for too many requests lowers the concurrency; answers raise it again.
 //!
-//! If the provider refuses the key (except with the status 403) or the account has no credit left, the circuit opens
-//! for all its models. Later requests then fail with the same error. Repeated failures also open the circuit. The
-//! circuit stays open, or closes after the time of [`RateLimiters::close_circuits_after`].
+//! The circuit opens for all models of a provider if the account has no credit left, or if the provider refuses the
+//! key. A refusal with status 403 opens the circuit only for one model. Later requests then fail with the same error.
+//! Repeated failures also open the circuit. The circuit stays open, or closes after the time of
+//! [`RateLimiters::close_circuits_after`].
 
 #[cfg(feature = "http")]
 mod bucket;

@@ -56,8 +56,8 @@ impl Window {
         in_flight < size
     }
 
-    /// Returns the state to store with a request that is sent now. `load` is the number in flight, including this
-    /// request.
+    /// Returns the state to store with a request that is sent now. `load` is the number of requests in flight,
+    /// including this request.
     pub(super) fn send(&self, load: u32) -> Sent {
         Sent { load, epoch: self.epoch }
     }
@@ -79,9 +79,8 @@ impl Window {
         self.size = (self.size + widening).min(self.most);
     }
 
-    /// Records a refusal with a requested wait, and halves the window. Requests that were sent before this refusal do
-    /// not halve the window again, because their number does not show the capacity after the wait. `in_flight` includes
-    /// this request.
+    /// Records a refusal with a requested wait, and halves the window. Later refusals of requests that were already in
+    /// flight do not halve the window again. `in_flight` includes this request.
     pub(super) fn record_requested_wait(&mut self, sent: Sent, in_flight: u32) {
         if sent.epoch == self.epoch {
             self.epoch += 1;
@@ -92,8 +91,8 @@ impl Window {
 
     /// Records a refusal, and narrows the window. Returns true if the refused request was the only one in flight.
     ///
-    /// `in_flight` includes this request. If only one request was in flight, the provider refused it because it came
-    /// too soon, not because of too many parallel requests.
+    /// `in_flight` includes this request. If no other request was in flight, the request came too soon; there were not
+    /// too many parallel requests.
     pub(super) fn refused(&mut self, sent: Sent, in_flight: u32) -> bool {
         let left = in_flight.saturating_sub(1);
         let load = sent.load.max(in_flight);
@@ -119,7 +118,8 @@ mod tests {
         Window::new(NonZeroU32::new(most))
     }
 
-    /// Fills the window with requests, and returns the number of refusals. The provider has this capacity.
+    /// Fills the window with requests, and returns the number of refusals. The provider accepts `capacity` requests at
+    /// once.
     fn round(window: &mut Window, capacity: u32) -> u32 {
         let load = window.size();
         let sent: Vec<Sent> = (1..=load).map(|it| window.send(it)).collect();
