@@ -2,8 +2,8 @@
 //!
 //! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the complete
 //! kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the protocol.
-//! Evidence must not be lost silently. So the key may stand anywhere in an `event` or `evidence` line, and such a line
-//! is an error if it cannot be read.
+//! Evidence must not be lost silently. So the key `kindlm` may stand anywhere in an `event` or `evidence` line. Such a
+//! line is an error if it cannot be read.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -26,7 +26,7 @@ pub struct ProtocolOutput {
     /// The complete kinds of evidence. Without a declaration, these are the kinds with any evidence. Messages are
     /// always complete, unless an unreadable line resembles the protocol.
     pub coverage: Coverage,
-    /// The unreadable declarations. Each has its line number and the reason.
+    /// The unreadable declarations. Each text has the line number and the reason.
     pub unreadable: Vec<String>,
 }
 
@@ -169,13 +169,14 @@ impl Declaration {
         let is_usual = line
             .strip_prefix('{')
             .is_some_and(|it| it.trim_start().strip_prefix("\"kindlm\":").is_some());
-        // For compatibility, a `tool_call` or `output_json` in another spelling is text. Events and evidence must not
-        // be lost, so they are accepted.
+        // For compatibility, a `tool_call` or `output_json` is text unless `kindlm` is the first key. Events and
+        // evidence must not be lost, so the key may stand anywhere.
         let is_meant = is_usual || EVIDENCE.contains(&word);
         Some(word).filter(|_| is_meant).and_then(|word| Self::from_keyword(word, map)).ok_or(true)
     }
 
-    /// Returns the declaration of a keyword and the other keys of its line. Returns `None` if these are no declaration.
+    /// Returns the declaration of a keyword and the other keys of its line. Returns `None` if they do not form a
+    /// declaration.
     pub(crate) fn from_keyword(word: &str, mut object: Map<String, Value>) -> Option<Self> {
         match word {
             "tool_call" => {

@@ -10,7 +10,7 @@ use crate::protocol;
 /// Runs a command as an agent under test, without stdin. Any exit code is a valid result.
 ///
 /// The command runs in the folder of its `folder` field, or else in the suite's folder. Fails if the command cannot be
-/// started, exceeds its timeout or writes too much.
+/// started, exceeds its timeout, or writes too much to stdout.
 pub async fn run(command: &CommandSpec, suite: &Path) -> Result<CommandOutput, ProviderError> {
     run_guarded(command, suite, &Guard::default()).await
 }

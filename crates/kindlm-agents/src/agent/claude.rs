@@ -2,12 +2,12 @@
 //!
 //! The adapter follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. Each line holds one part of
 //! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. In a
-//! `result`, `modelUsage` and the cost count from the start of the process, so each turn gets the difference to the
+//! `result`, `modelUsage` and the cost count from the start of the process. So each turn gets the difference to the
 //! previous `result`.
 //!
 //! A command or a subagent in the background is a task. When a task ends, Claude Code starts another request and writes
-//! another `result`, unless the model learned of the end before its answer. So a turn ends at the first `result` at
-//! which the user has an answer and no task is open.
+//! another `result`. Claude Code does not do so if the model already knew of the end when it answered. So a turn ends
+//! at the first `result` for which the user has an answer and no task is open.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::{Dialect, FAREWELL, Reported, Step, object, shell, text};
 
-/// The types of lines that report progress but no events. The `streamlined_…` types are not listed, because such lines
-/// replace tool calls that are not reported.
+/// The types of lines that report progress but no events. The `streamlined_…` types are not listed, because their lines
+/// stand for tool calls.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
@@ -74,7 +74,8 @@ const OF_AGENTS: [Channel; 3] = [Channel::Actions, Channel::Subagents, Channel::
 /// The tools that the agent uses to stop its own tasks.
 const STOPPING: [&str; 3] = ["TaskStop", "KillShell", "KillBash"];
 
-/// The result subtypes of an agent that a configured limit stopped. They are events, not provider errors.
+/// The subtypes of a `result` after a configured limit has stopped the agent. Such a result becomes an event, not a
+/// provider error.
 const LIMITS: [&str; 3] =
     ["error_max_turns", "error_max_budget_usd", "error_max_structured_output_retries"];
 
@@ -82,21 +83,21 @@ const LIMITS: [&str; 3] =
 #[derive(Debug, Default)]
 pub(crate) struct Claude {
     ignored: HashSet<String>,
-    /// The kinds of the calls that have no result yet, by the ids of the calls.
+    /// The kinds of the calls that have no result yet, by call id.
     calls: HashMap<String, Called>,
     /// The ids of all reported calls.
     reported: HashSet<String>,
-    /// The calls of background commands and subagents without a result so far.
+    /// The ids of the calls that started a background command or subagent, and have no result yet.
     background: HashSet<String>,
     /// The ids of the tasks that the agent has stopped with a tool.
     stopped: HashSet<String>,
-    /// The calls that request to run in the background.
+    /// The ids of the calls that request to run in the background.
     in_background: HashSet<String>,
-    /// The calls of background subagents whose own calls may not all have been reported.
+    /// The ids of the calls that started a background subagent. Actions of these subagents may be unreported.
     unreported: HashSet<String>,
     /// The number of reported calls of each subagent. The key is the id of the call that started the subagent.
     calls_of: HashMap<String, u64>,
-    /// The tasks whose end the model does not know yet, by their ids.
+    /// The tasks whose end the model does not know yet, by task id.
     tasks: HashMap<String, Task>,
     /// True if the user message of the current turn has been answered.
     is_answered: bool,
@@ -461,7 +462,7 @@ impl Claude {
         let failed = block.get("is_error").and_then(Value::as_bool).unwrap_or(false);
         let status = if failed { ActionStatus::Failed } else { ActionStatus::Completed };
         let output = block.get("content").map(plain);
-        // This result only reports the start of a background call. Its end is reported later, or never.
+        // This result only reports the start of a background call. The end of the call is reported later, or never.
         let has_begun = goes_on && !failed;
         if has_begun {
             self.background.insert(id.to_owned());
@@ -527,8 +528,8 @@ impl Claude {
         Step::Done
     }
 
-    /// Marks calls that were denied permission as rejected. Their results only report an error, and some denied calls
-    /// appear only in this list.
+    /// Marks calls that were denied permission as rejected. The result of a denied call only reports an error. Some
+    /// denied calls appear only in `permission_denials`.
     fn reject(&mut self, line: &Value, reported: &mut Reported) {
         let denied = line.get("permission_denials").and_then(Value::as_array);
         let mut ids: HashSet<String> = HashSet::new();

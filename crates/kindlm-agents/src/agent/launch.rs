@@ -117,11 +117,11 @@ impl Surroundings<'_> {
 
 /// Returns the shell line of an agent: its command line, with the setup before it and the cleanup after it.
 ///
-/// The shell creates the temporary folder and the file of the schema, so that both are in the container of the agent.
+/// The shell creates the temporary folder and the schema file, so that both exist in the agent's container.
 fn shell_line(start: &AgentStart, thread: Option<&str>) -> String {
     let spec = &start.agent;
     let (mut before, mut after) = (String::new(), String::new());
-    // An isolating program does not pass on the environment.
+    // The program that isolates the agent does not pass on the environment, so the line sets the variables.
     if start.folder.as_ref().is_some_and(|it| it.names_env) {
         for (name, value) in &spec.set_env {
             before += &["export ", name, "=", &quoted(value), " && "].concat();

@@ -91,7 +91,7 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
 /// Returns the beginning of a line with masked keys, for error messages.
 fn quoted(line: &str) -> String {
     const SHOWN: usize = 120;
-    // The cut may leave too little of a key to be recognized, so the whole line is masked.
+    // The line is masked before it is cut, because a part of a key may not be recognized.
     let masked = kindlm_redact::mask_keys(line);
     let mut chars = masked.chars();
     let shown: String = chars.by_ref().take(SHOWN).collect();

@@ -151,8 +151,8 @@ fn result(line: Map<String, Value>, reported: &mut Reported) -> Result<Step, Str
     if let Some(text) = text {
         reported.answer(&text);
     }
-    // By the protocol, the `text` or the last message is the whole answer. Without both, the messages are incomplete,
-    // unless the agent has declared its complete evidence.
+    // By the protocol, the `text` or the last message is the whole answer. If both are missing, the messages are
+    // incomplete, unless the agent has declared its complete evidence.
     if is_answered || Event::last_words(&reported.events).is_some() {
         reported.has_answered = true;
     } else if !reported.says_itself {

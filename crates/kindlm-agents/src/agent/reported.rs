@@ -22,7 +22,7 @@ pub(crate) struct Reported {
     unread: Option<String>,
     /// The last structured output of the turn; `None` without a structured output.
     pub(crate) output_json: Option<Value>,
-    /// The complete kinds of evidence. The agent declares them, or its output format guarantees them.
+    /// The complete kinds of evidence. The agent declares these kinds, or the output format guarantees them.
     pub(crate) complete: BTreeSet<Channel>,
     /// True if the agent or its adapter declares the complete kinds of evidence. Kinds that merely occurred then do not
     /// count as complete.
@@ -33,7 +33,8 @@ pub(crate) struct Reported {
     pub(crate) finish_reason: Option<FinishReason>,
     /// The time to the first token of the turn in milliseconds, if reported.
     pub(crate) first_token_ms: Option<f64>,
-    /// The kinds of evidence that are incomplete according to the agent's output. The suite may declare them complete.
+    /// The kinds of evidence that are incomplete according to the agent's output. The suite may declare these kinds
+    /// complete.
     pub(crate) incomplete: BTreeSet<Channel>,
     /// The kinds of evidence of which a part is known to be lost.
     pub(crate) lost: BTreeSet<Channel>,
@@ -142,7 +143,7 @@ impl Reported {
         self.unknown.keys().map(|it| UnsupportedPart::new(it, Vec::new())).collect()
     }
 
-    /// Records the answer of the turn. The answer becomes a message, too, unless the last message equals it.
+    /// Records the answer of the turn. The answer becomes a message, too, unless the last message equals the answer.
     pub(crate) fn answer(&mut self, text: &str) {
         if Event::last_words(&self.events).is_none_or(|it| it.trim() != text.trim()) {
             self.add_message(text);

@@ -48,7 +48,7 @@ pub(super) struct Reader {
     calls: HashSet<String>,
     /// The ids of the answers whose tokens were counted. A copied answer must not count again.
     answers: HashSet<String>,
-    /// The id of the call that started each running subagent, by the id of its thread.
+    /// The id of the call that started each running subagent, by the id of the subagent's thread.
     spawned: BTreeMap<String, String>,
 }
 
@@ -325,8 +325,8 @@ impl Call {
     }
 }
 
-/// Returns the key by which calls of two sources are compared. It is the kind of the call, or its name if the kind is
-/// unknown.
+/// Returns the key by which calls of two sources are compared. The key is the kind of the call, or the name of the call
+/// if the kind is unknown.
 pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     match tool {
         Some(ToolKind::Unknown) | None => name,
@@ -405,7 +405,7 @@ fn result(id: &str, output: Option<&Value>, detail: Option<&Value>, recorded: &m
     end(id, output, status, recorded);
 }
 
-/// Returns the status of a call without a record of Codex. Returns `None` if the output does not show the status.
+/// Returns the status of a call according to the call's output. Returns `None` if the output does not show the status.
 fn outcome(
     output: Option<&Value>,
     output_text: &str,

@@ -52,7 +52,7 @@ pub async fn start<'a>(
     Ok(Box::new(session))
 }
 
-/// The words of error messages for a step of an agent that is missing.
+/// The words that error messages use for a missing step of an agent.
 #[derive(Clone, Copy)]
 struct Awaited<'w> {
     /// The words after "it", for an agent that runs.
@@ -95,8 +95,8 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
-                // The end of the process may use up the turn's timeout, so the files always get at least the grace
-                // period.
+                // The process may use up the turn's timeout until it ends. So the time for the files is at least the
+                // grace period.
                 let grace = self.dialect.farewell();
                 let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
                 let files = self.thread_files(limit).await;

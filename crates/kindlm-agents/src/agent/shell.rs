@@ -5,15 +5,15 @@
 
 use serde_json::{Map, Value, json};
 
-/// Returns the input of a shell call: `command` without its wrappers. `argv` holds the words if it is a single plain
-/// command, and `raw` the reported form if it differs.
+/// Returns the input of a shell call: `command` without its wrappers. `argv` holds the words of a single plain command.
+/// `raw` holds the reported form if it differs from `command`.
 pub(super) fn input(command: &Value) -> Value {
     let mut input = Map::new();
     describe(command, &mut input);
     Value::Object(input)
 }
 
-/// Unwraps the `command` of an input in place, and keeps its other keys.
+/// Unwraps the `command` of an input in place, and keeps the other keys.
 pub(super) fn unwrap_input(input: &mut Value) {
     if let Value::Object(map) = input
         && let Some(command) = map.get("command").cloned()

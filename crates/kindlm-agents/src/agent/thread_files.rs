@@ -1,4 +1,4 @@
-//! Finds the files in which Codex stores its threads. They are `$CODEX_HOME/sessions/YYYY/MM/DD/rollout-….jsonl`.
+//! Finds the files in which Codex stores its threads. The files are `$CODEX_HOME/sessions/YYYY/MM/DD/rollout-….jsonl`.
 
 use std::collections::BTreeSet;
 use std::fs;

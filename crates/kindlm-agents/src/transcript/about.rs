@@ -32,7 +32,7 @@ pub(super) fn add(
     earlier(value, &mut transcript);
     state(value, &mut transcript)?;
     ended(&mut transcript);
-    // The events of the end belong to the last turn.
+    // The events that were added here belong to the last turn.
     if let Some(turn) = transcript.turns.last_mut() {
         turn.events.end = transcript.events.len();
     }
@@ -96,7 +96,7 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Evaluates the finish reason. A pause is recorded as missing evidence, and a failure as an error inside the agent.
+/// Evaluates the finish reason. A pause is recorded as missing evidence, and a failure as an error event.
 fn ended(transcript: &mut Transcript) {
     let Some(FinishReason::Other(word)) = &transcript.finish_reason else { return };
     if word == "pause_turn" {
@@ -161,8 +161,8 @@ fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     }
 }
 
-/// Returns the tools of the request, in either vendor's format. The vendor's built-in tools are left out. Fails for a
-/// malformed tool.
+/// Returns the tools of the request, in the format of OpenAI or Anthropic. The vendor's built-in tools are left out.
+/// Fails for a malformed tool.
 fn tools(value: &Value) -> Result<Vec<ToolSpec>, Problem> {
     let list = match value.get("tools") {
         None | Some(Value::Null) => return Ok(Vec::new()),

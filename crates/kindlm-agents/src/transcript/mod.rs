@@ -1,9 +1,9 @@
 //! Conversations from other programs, as lists of messages in vendors' formats.
 //!
-//! Three formats are supported: the `messages` of OpenAI's chat completions, the items of its Responses API, and the
-//! `messages` of Anthropic's API. A transcript is the list of messages, or an object with the list as `messages` and
-//! further keys such as `system` and `tools`; see [`parse_transcript`]. For the Responses API, the list is the `input`
-//! followed by the `output`.
+//! Three formats are supported: the `messages` of OpenAI's chat completions, the items of OpenAI's Responses API, and
+//! the `messages` of Anthropic's API. A transcript is the list of messages, or an object with the key `messages`. Such
+//! an object may have further keys, such as `system` and `tools`; see [`parse_transcript`]. For the Responses API, the
+//! list is the `input` followed by the `output`.
 //!
 //! ```
 //! use kindlm_agents::transcript;
@@ -47,7 +47,7 @@ enum Format {
 ///
 /// In addition to the messages, an object may have these keys:
 ///
-/// - `usage` (in either vendor's format), `cost_usd` and `latency_ms`,
+/// - `usage` (in the format of OpenAI or Anthropic), `cost_usd` and `latency_ms`,
 /// - `finish_reason` or `stop_reason`,
 /// - `system` or `instructions`, and `tools`,
 /// - `error`, and `status`, `incomplete_details`, `previous_response_id` and `conversation` of the Responses API,
@@ -58,7 +58,7 @@ enum Format {
 ///
 /// # Errors
 ///
-/// Fails with the first problem. Its pointer is the location within the value.
+/// Fails with the first problem. The problem's pointer is the location within the value.
 pub fn parse_transcript(value: &Value) -> Result<Transcript, Problem> {
     keys::AROUND.check(value, "")?;
     let Messages { asked, list, above } = messages(value)?;
@@ -100,7 +100,8 @@ struct Messages<'v> {
 }
 
 /// Returns the messages of a log. The request and the response of the Responses API form one conversation. Any other
-/// two lists of messages are a problem, because one list would be ignored. Fails without a list of messages.
+/// two lists of messages are a problem, because one list would be ignored. Fails without a list of messages, and for an
+/// empty list.
 fn messages(value: &Value) -> Result<Messages<'_>, Problem> {
     let is_object = value.is_object();
     let in_response = value_at(value, "input").is_some() && value_at(value, "output").is_some();

@@ -48,9 +48,9 @@ pub(super) fn unknown_role(role: &str, known: &[&'static str], at: &str) -> Prob
     ))
 }
 
-/// Returns the texts of a value: of a text, or of a list of parts; none of `null`. Images, files, sounds and videos are
-/// only counted.
-/// `unknown` is called for each unsupported part. Fails for any other value, and for a malformed part.
+/// Returns the texts of a value, which is a text, a list of parts, or `null` (no texts). Images, files, sounds and
+/// videos are only counted. Calls `unknown` for each unsupported part. Fails for any other value, and for a malformed
+/// part.
 fn texts_of<'v>(
     value: &'v Value,
     at: &str,

@@ -93,8 +93,8 @@ impl Reading {
         self.transcript.turns.push(turn);
     }
 
-    /// Begins an answer of the agent. Its text replaces the text of earlier answers, unless the last answer paused. The
-    /// last answer's finish reason is recorded as an error if it is a failure.
+    /// Begins an answer of the agent. Its text replaces the text of earlier answers, unless the last answer paused. If
+    /// the finish reason of the last answer is a failure, an error is recorded.
     pub(super) fn answer(&mut self) {
         self.is_answering = true;
         self.open = None;

@@ -26,7 +26,8 @@ enum Arguments {
 
 /// The side that runs a tool.
 enum By {
-    /// OpenAI runs the tool. The call item records the end, and the output at this key, if the item includes it.
+    /// OpenAI runs the tool. The item of the call also records the end of the call. The output is at this key; `None`
+    /// if the item has no output.
     Server(Option<&'static str>),
     /// The client runs the tool. Another item holds the result.
     Client,
