@@ -55,7 +55,8 @@ pub fn last_line(stderr: &str) -> Option<String> {
 
 /// Runs a command line, captures its output, and ends all processes it started. Any exit code is a success here.
 ///
-/// Fails if the command cannot be started, does not end within `limit`, or writes more than [`MAX_OUTPUT`] to stdout.
+/// Fails if the command cannot be started or awaited, does not end within `limit`, or writes more than [`MAX_OUTPUT`]
+/// to stdout.
 pub async fn capture(
     line: &str,
     folder: &Path,
@@ -92,8 +93,8 @@ pub async fn capture_with(
     ran
 }
 
-/// Captures the output of a command until it ends. Fails if the command exceeds its timeout, or writes too much to
-/// stdout.
+/// Captures the output of a command until it ends. Fails if the command cannot be awaited, exceeds its timeout, or
+/// writes too much to stdout.
 async fn run_to_end(
     child: &mut Child,
     group: &Group,

@@ -19,8 +19,8 @@ pub const MARK: &str = "KINDLM_PROCESS";
 
 /// A program and the processes that it started. They are killed when the group is dropped, or when KindLM is killed.
 ///
-/// This covers the process group on Unix, and also processes that have left the group on Linux. On other systems, only
-/// the program itself is killed, and only when its [`Child`] is dropped.
+/// On Unix, this covers the process group. On Linux, it also covers processes that have left the group. On other
+/// systems, only the program itself is killed, and only when its [`Child`] is dropped.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]

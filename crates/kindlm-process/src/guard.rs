@@ -15,7 +15,7 @@ mod unix {
     use rustix::process::Pid;
 
     /// The guard script. It tracks process groups, and ends them when its stdin closes, for example because KindLM is
-    /// killed. If groups are left at that time, the script on Linux also ends marked processes outside of the groups.
+    /// killed. On Linux, if any group is still registered, the script also ends marked processes outside of the groups.
     const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 all=' '

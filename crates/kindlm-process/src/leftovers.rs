@@ -7,9 +7,9 @@
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
-/// The maximum size of a process's arguments and environment, in bytes, for a stack limit of 8 MiB. This limit is the
-/// default of Linux (execve(2)). A larger environment is only read up to this size. The part of the buffer that is
-/// never written takes no memory.
+/// The maximum size of a process's arguments and environment, in bytes, for the default stack limit of Linux, 8 MiB
+/// (execve(2)). A larger environment is only read up to this size. The part of the buffer that is never written takes
+/// no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 
@@ -63,9 +63,9 @@ fn ids() -> impl Iterator<Item = rustix::process::Pid> {
 /// them.
 #[cfg(target_os = "linux")]
 fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bool> {
-    // During `execve`, a process shows neither arguments nor an environment (proc_pid_environ(5)). If it then shows
-    // arguments but no environment, the environment is empty, or `execve` has just finished. So the environment is read
-    // again.
+    // During `execve`, a process shows neither arguments nor an environment (proc_pid_environ(5)). If the process then
+    // shows arguments but no environment, the environment is empty, or `execve` has just finished. So the environment
+    // is read again.
     const LOOKS: u32 = 4;
     let folder = Path::new("/proc").join(id.as_raw_nonzero().to_string());
     for _ in 0..LOOKS {

@@ -1,8 +1,8 @@
 //! Runs programs with limits, and ends every process that they started.
 //!
-//! [`capture`] runs a command line to its end. A [`Pipe`] is a program with line-based input and output. Both run in
-//! their own [process group](Group). A [`Guard`] ends the groups if KindLM is killed. On Linux, [`end_marked`] finds
-//! and ends processes that have left their group, by a variable in their environment.
+//! [`capture`] runs a command line to its end. A [`Pipe`] is a program with line-based input and output. Each program
+//! runs in its own [process group](Group). A [`Guard`] ends the groups if KindLM is killed. On Linux, [`end_marked`]
+//! finds and ends processes that have left their group, by a variable in their environment.
 
 mod capture;
 mod group;

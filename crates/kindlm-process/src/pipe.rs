@@ -260,7 +260,7 @@ impl Tail {
         self.bytes.drain(..over);
     }
 
-    /// Adds a line of KindLM, with the prefix `[kindlm]`.
+    /// Adds a note of KindLM, as a line with the prefix `[kindlm]`.
     pub fn note(&mut self, text: &str) {
         if self.bytes.back().is_some_and(|it| *it != b'\n') {
             self.extend(b"\n");
