@@ -21,8 +21,8 @@ pub(crate) enum ToWorker {
     Hello {
         /// The absolute path of the root folder.
         root: String,
-        /// The command that converts TypeScript to JavaScript, if the interpreter cannot convert TypeScript itself. The
-        /// worker adds the path as the last argument, and writes the source to stdin.
+        /// The command that converts TypeScript to JavaScript; empty if the runtime is not Node.js. The worker adds the
+        /// path as the last argument, and writes the source to stdin.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         typescript: Vec<String>,
     },
@@ -143,7 +143,7 @@ pub(crate) enum Ending {
     Number { text: String },
     /// The script returned the value in the byte string.
     Json,
-    /// The script returned a value that is not data.
+    /// The script returned a value that is not data, such as a function.
     Opaque { type_name: String, text: String },
     /// The script threw a value.
     Threw { message: Option<String>, stack: String, thrown: String },
@@ -240,7 +240,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Creates a refusal for another reason than a host.
+    /// Creates a refusal without a forbidden host.
     pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), host: None }
     }
@@ -303,7 +303,7 @@ fn part<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
 }
 
 /// Reads the bytes of one frame, without the total length. Returns `None` at the end of the stream. Fails if the frame
-/// is too long or incomplete.
+/// is too long, incomplete or unreadable.
 pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {

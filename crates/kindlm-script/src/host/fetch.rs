@@ -94,8 +94,8 @@ pub(crate) async fn send(
                     "fetch failed: redirected to '{location}', which is not a URL: {err}"
                 ))
             })?;
-            // As in the Fetch standard, a `POST` becomes a `GET` for the statuses 301 and 302, and so does every method
-            // but `HEAD` for 303. Credentials are dropped if the origin changes.
+            // As in the Fetch standard, a `POST` becomes a `GET` after the status 301 or 302. After 303, every method
+            // except `HEAD` becomes a `GET`. Credentials are dropped if the origin changes.
             let is_read = matches!(method.as_str(), "GET" | "HEAD");
             if (response.status == 303 && !is_read) || (response.status <= 302 && method == "POST")
             {

@@ -34,7 +34,8 @@ impl Files {
         Self { root, loads, read: Mutex::default() }
     }
 
-    /// Returns the path of the root for workers. The path is `/` if scripts load no files, so that it names no folder.
+    /// Returns the path of the root for workers. If scripts may not load files, the path is `/`, to hide the real
+    /// folder.
     pub(crate) fn root_text(&self) -> String {
         if self.loads { text(&self.root) } else { "/".to_owned() }
     }

@@ -73,8 +73,8 @@ impl Arena {
     /// Takes a snapshot.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let block = self.0.borrow();
-        // SAFETY: `top` bytes lie inside the block. Each was written by the allocator or through it, or is padding,
-        // which only needs to be copied.
+        // SAFETY: `top` bytes lie inside the block. Each byte was written by the allocator or by QuickJS, or is
+        // padding, which only needs to be copied.
         let memory =
             unsafe { std::slice::from_raw_parts(block.base.as_ptr(), block.books.top) }.to_vec();
         Snapshot { books: block.books.clone(), memory }
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Checks that a class is large enough for its sizes, and that its own size belongs to it.
+        /// Checks that a class is large enough for its sizes, and that the size of a class belongs to the same class.
         #[test]
         fn a_class_is_large_enough_and_stable(size in 9_usize..(1 << 28)) {
             let (index, whole) = class(size).unwrap();

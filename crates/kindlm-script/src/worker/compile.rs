@@ -1,7 +1,7 @@
 //! Compiles source text to bytecode, in an engine that never runs scripts.
 //!
-//! Bytecode depends on the source alone: no call can change how the code of another call is compiled. For each call,
-//! its bytecode is loaded into the initial state of the engine, and runs there.
+//! Bytecode depends on the source alone: no call can change how the code of another call is compiled. The bytecode of
+//! each call is loaded into the initial state of the engine, and runs there.
 //!
 //! Inline code and CommonJS files are function bodies. [`Compiler::function`] ensures that the code cannot end the
 //! function around it.
@@ -56,7 +56,7 @@ impl Problem {
         }
     }
 
-    /// Returns the error as a pending exception of the importing script's engine.
+    /// Throws the error as an exception in the engine of the importing script.
     pub(crate) fn throw(&self, ctx: &Ctx<'_>) -> Error {
         let err = match self.name.as_str() {
             "SyntaxError" => Exception::throw_syntax(ctx, &self.message),
@@ -123,10 +123,10 @@ impl Compiler {
 
     /// Compiles the body of a function. The bytecode returns the function.
     ///
-    /// The text `}, evil(), function(){` would end the function around it. To detect this, the body is compiled twice
-    /// more, each time with a `let` declaration of an unguessable name at its end. A declaration of a parameter's name
-    /// must fail, and a declaration of any other name must succeed. Both results occur only in the function's own
-    /// block, so the body ends where the text ends.
+    /// The text `}, evil(), function(){` would end the function around it. To detect this, the body is compiled two
+    /// more times. Each time, a `let` declaration of an unguessable name follows the body. A declaration of a
+    /// parameter's name must fail, and a declaration of any other name must succeed. Both results occur only in the
+    /// function's own block, so the body ends where the text ends.
     pub(crate) fn function(&self, head: Head<'_>, body: &str) -> Result<Bytecode, Problem> {
         let Head { prefix, params, file } = head;
         let bytecode = self.script(&format!("({prefix}function({params}){{{body}\n}})"), file)?;
@@ -265,7 +265,7 @@ pub(crate) fn function<'js>(ctx: &Ctx<'js>, bytecode: &[u8]) -> rquickjs::Result
     Function::from_value(value)
 }
 
-/// Declares the module of [`Compiler::module`], under its path at compilation.
+/// Declares the module that [`Compiler::module`] compiled, under the same path.
 pub(crate) fn module<'js>(
     ctx: &Ctx<'js>,
     bytecode: &[u8],

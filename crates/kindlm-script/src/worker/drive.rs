@@ -111,7 +111,7 @@ impl<'js> Driver<'_, 'js> {
         for arg in args {
             list.push_arg(self.argument(arg)?)?;
         }
-        // A parameter without an argument gets the global with its name: promptfoo passes `process` to inline code.
+        // A parameter without an argument gets the global of the same name: promptfoo passes `process` to inline code.
         for name in params.iter().skip(args.len()) {
             let global: Value<'js> = self.shared.hook(ctx, "global")?.call((name.as_str(),))?;
             list.push_arg(global)?;
@@ -134,8 +134,7 @@ impl<'js> Driver<'_, 'js> {
 
     /// Loads a script file, and returns the function for its export.
     ///
-    /// `function` is the name of the export; `None` is the default export. `usage` is the way in which the export is
-    /// used. Fails if the file cannot be loaded.
+    /// `function` is the name of the export; `None` means the default export. Fails if the file cannot be loaded.
     fn exported(
         &self,
         path: &str,
@@ -290,7 +289,7 @@ impl<'js> Driver<'_, 'js> {
                 ),
             })),
             // `new Boolean(true)`, and an object whose `toJSON` returns a boolean or a number, are still objects. So
-            // they are not verdicts.
+            // such results are not verdicts.
             Some(json) if is_object && !json.starts_with(['{', '[', '"', 'n']) => {
                 Ok((Ending::Opaque { type_name: "object".to_owned(), text: json }, Vec::new()))
             }
@@ -368,7 +367,7 @@ impl<'js> Driver<'_, 'js> {
         if matches!(err, Error::Exception) {
             return self.ctx.catch();
         }
-        // An error of the binding is converted to an exception, so that both are handled in the same way.
+        // An error of the binding becomes an exception, so that the caller only handles exceptions.
         match Exception::from_message(self.ctx.clone(), &err.to_string()) {
             Ok(exception) => exception.into_value(),
             Err(_) => self.ctx.catch(),

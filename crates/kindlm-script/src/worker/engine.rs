@@ -20,7 +20,7 @@ use crate::limits;
 
 /// The address space of the engine, in bytes. It is twice the memory limit, because free blocks are not merged.
 const ARENA: usize = 2 * limits::MEMORY;
-/// The size of cached bytecode above which the cache is cleared, in bytes.
+/// The cache of bytecode is cleared if it exceeds this size, in bytes.
 const KEPT: usize = 32 << 20;
 /// The memory use, in bytes, above which a worker is replaced after the call. The replacement releases the memory.
 const BLOATED: usize = 48 << 20;

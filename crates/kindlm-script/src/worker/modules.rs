@@ -73,7 +73,8 @@ pub(crate) fn unit(ctx: &Ctx<'_>, shared: &Shared, path: &str) -> rquickjs::Resu
     source.unit(&shared.compiler).map_err(|problem| problem.throw(ctx))
 }
 
-/// Returns the namespace of an ES module for `require`. Fails if the module has to wait for a timer or a request.
+/// Returns the namespace of an ES module for `require`. Fails if the module throws, or has to wait for a timer or a
+/// request.
 pub(crate) fn import_now<'js>(ctx: &Ctx<'js>, path: &str) -> rquickjs::Result<Value<'js>> {
     let promise = Module::import(ctx, path)?;
     loop {
@@ -135,8 +136,8 @@ impl Loader for Files {
     }
 }
 
-/// Returns an ES module for a built-in, CommonJS or JSON module. The whole value is the default export, and each listed
-/// property is an export.
+/// Returns an ES module for a built-in, CommonJS or JSON module. The whole value is the default export. Each property
+/// that `exportsOf` lists is a named export.
 fn foreign<'js>(
     ctx: &Ctx<'js>,
     shared: &Shared,

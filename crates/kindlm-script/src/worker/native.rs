@@ -51,7 +51,7 @@ fn basics<'js>(ctx: &Ctx<'js>, shared: &Rc<Shared>, native: &Object<'js>) -> rqu
         #[expect(clippy::cast_possible_truncation, reason = "exit codes are small")]
         let code = code as i32;
         it.call.borrow_mut().exited.get_or_insert(code);
-        // If the script catches this exception, the engine stops the call at its next check or at the end of the call.
+        // If the script catches this exception, the engine stops the call at the next check, or at the end of the call.
         Err(Exception::throw_message(&ctx, "process.exit"))
     };
     native.set("exit", Function::new(ctx.clone(), exit)?)?;

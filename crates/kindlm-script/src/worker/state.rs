@@ -189,8 +189,7 @@ impl State {
 
     /// Returns true if the engine must stop now, and records an interruption.
     pub(crate) fn must_stop(&self) -> bool {
-        // The engine may call this function at any time. If the state is borrowed, Rust code is using it and the check
-        // is skipped.
+        // The engine may call this function at any time. If Rust code is using the state, the check is skipped.
         let Ok(mut call) = self.call.try_borrow_mut() else { return false };
         if call.exited.is_some() {
             return true;
@@ -283,8 +282,9 @@ impl State {
         }
     }
 
-    /// Loads the file for a `specifier` in the file `from`, and returns its path. Cached files are not loaded again.
-    /// Fails if the host refuses the file, or if the file is not UTF-8 text or is TypeScript that cannot be converted.
+    /// Loads the file for a `specifier` in the file `from`, and returns the path of the loaded file. `from` is empty
+    /// for the file of the call. Cached files are not loaded again. Fails if the host refuses the file, if the file is
+    /// not UTF-8 text, or if TypeScript cannot be converted.
     pub(crate) fn load(&self, from: &str, specifier: &str) -> Result<String, Refusal> {
         let scope = self.call.borrow().scope;
         let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);

@@ -18,7 +18,7 @@ fn javascript(path: &str, _text: &str) -> Result<String, String> {
 }
 
 /// Removes types, and converts TypeScript's own constructs to code, as `tsc` does. The constructs are enums, namespaces
-/// and parameter properties. Fails with the places of syntax errors.
+/// and parameter properties. Fails with the errors, and their places if known.
 #[cfg(feature = "typescript")]
 fn javascript(path: &str, text: &str) -> Result<String, String> {
     use std::path::Path;
