@@ -14,8 +14,8 @@ use crate::names::is_secret_setting;
 /// The maximum number of nested escapings, for example JSON in JSON in a URL.
 const ROUNDS: usize = 3;
 
-/// The size of all forms in bytes above which the search is an automaton that is slower, but quick to build. The time to
-/// build the faster one grows with the square of the size of a value that repeats itself.
+/// If all forms together exceed this size in bytes, the search uses a slower automaton that is quick to build. For a
+/// value that repeats itself, the build time of the faster automaton grows with the square of the size.
 const LARGE: usize = 8 * 1024;
 
 /// A set of known secret values.

@@ -34,9 +34,9 @@ const PREFIXES: [&str; 21] = [
 /// The minimum length after a prefix in bytes. Shorter texts are words, not keys.
 const LEAST: usize = 12;
 
-/// The ends of the names before `=` or `:` that mark a secret.
+/// The endings of the names that mark the value after `=` or `:` as a secret.
 ///
-/// The ends are in lower case and without `-` and `_`.
+/// The endings are in lower case and without `-` and `_`.
 const PAIRS: [&str; 14] = [
     "password",
     "passwd",
@@ -54,9 +54,9 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The texts to search for first, in any case. [`pairs`] finds nothing in a text without one of them.
+/// The texts to search for first, in any case. [`pairs`] finds nothing in a text without one of these texts.
 ///
-/// Each name of [`PAIRS`] contains one of them, with and without `-` or `_` between its words.
+/// Each name of [`PAIRS`] contains one of these texts, with and without `-` or `_` between its words.
 const SIGNS: [&str; 13] = [
     "passw", "passp", "pass-", "pass_", "api", "secret", "access", "private", "auth", "refresh",
     "://", "earer ", "asic ",
@@ -92,7 +92,7 @@ pub fn mask_keys(text: &str) -> Cow<'_, str> {
 
 /// Returns the range after the prefix of each key in a text.
 ///
-/// A key begins with one of [`PREFIXES`], not after a letter or digit, and has at least [`LEAST`] characters after it.
+/// A key is one of [`PREFIXES`], followed by at least [`LEAST`] characters. No letter or digit precedes a key.
 fn prefixed(text: &str) -> impl Iterator<Item = Range<usize>> {
     static SEARCH: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let search = SEARCH.get_or_init(|| {
@@ -179,7 +179,7 @@ fn password_of(text: &str, from: usize) -> Option<Range<usize>> {
     (!password.is_empty() && !is_filled_in).then_some(password)
 }
 
-/// Returns the ranges of the credentials after `Bearer` and `Basic`; their first letter may be lower-case.
+/// Returns the ranges of the credentials after `Bearer` and `Basic`. The first letter of these words may be lower-case.
 ///
 /// A credential has at least 16 characters, with a digit among them.
 fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {

@@ -22,8 +22,8 @@ pub fn is_secret_variable(name: &str) -> bool {
     PARTS.iter().any(|it| name.contains(it)) || last.is_some_and(|it| WORDS.contains(&it))
 }
 
-/// Returns true if an environment variable with this name certainly holds a secret, so that its value in a file is an
-/// error.
+/// Returns true if an environment variable with this name certainly holds a secret. The value of such a variable in a
+/// file is an error.
 ///
 /// Unlike [`is_secret_variable`], names in lower case and names such as `MAX_OUTPUT_TOKENS` do not count.
 ///

@@ -14,7 +14,7 @@ use crate::{REDACTED, SHORTEST};
 #[derive(Clone, Default)]
 pub struct Secrets {
     known: KnownSecrets,
-    /// The values that become known later.
+    /// The values that become known later; `None` if the set gets no such values.
     learned: Option<LearnedSecrets>,
 }
 
@@ -42,8 +42,8 @@ impl Secrets {
         self
     }
 
-    /// Adds a value to the set of [`with_learned`](Self::with_learned), and so to all sets that share it. Does nothing
-    /// without such a set.
+    /// Adds a value to the secrets of [`with_learned`](Self::with_learned), which other sets may share. Does nothing
+    /// without such secrets.
     pub fn learn(&self, value: &str) {
         if let Some(learned) = &self.learned {
             learned.add(value);
@@ -67,7 +67,8 @@ impl Secrets {
         }
     }
 
-    /// Adds all values of another set. A set without later values also gets those of the other set.
+    /// Adds all values of another set. If this set has no [learned secrets](Self::with_learned), it shares those of the
+    /// other set.
     pub fn extend(&mut self, other: &Self) {
         self.known.extend(&other.known);
         if self.learned.is_none() {
