@@ -148,7 +148,7 @@ fn described(
     }
     let new = match (new, &old) {
         (Content::Text(new), _) => Some(new),
-        // The diff of a deleted file has all its lines.
+        // The diff of a deleted file lists all lines of the file.
         (_, Content::Text(_)) if change.change == ChangeKind::Deleted => None,
         _ => return Ok(change),
     };

@@ -37,7 +37,7 @@ impl Folders {
 
     /// Checks that a workspace can be created.
     ///
-    /// Fails if its source folder does not exist, or if the program for its isolation is not installed.
+    /// Fails if the source folder is missing or not permitted, or if the program for the isolation is not installed.
     pub fn check(&self, spec: &WorkspaceSpec) -> Result<(), WorkspaceError> {
         Wrap::find(spec, &self.options)?;
         self.source(spec).map(|_| ())

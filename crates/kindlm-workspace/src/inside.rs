@@ -119,7 +119,7 @@ impl Inside {
         self.dir.create_dir(path)
     }
 
-    /// Copies a file of the suite to a path, with its permissions.
+    /// Copies a file of the suite to a path, with the file's permissions.
     pub(crate) fn put(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.write(to, &fs::read(from)?)?;
         self.set_mode(to, &fs::metadata(from)?.permissions())
@@ -143,7 +143,7 @@ impl Inside {
 
     /// Copies a file or a link from another folder to the same path.
     ///
-    /// For a pipe, a socket or a device, the entry at the path is only removed.
+    /// A pipe, a socket or a device is not copied; only the old entry at the path is removed.
     pub(crate) fn bring(&self, from: &Self, path: &Path) -> io::Result<()> {
         let metadata = from.dir.symlink_metadata(path)?;
         if metadata.is_symlink() {

@@ -112,7 +112,8 @@ impl Open {
         Ok(workspace)
     }
 
-    /// Ends the remaining processes, and removes the folder unless the user keeps it. Fails if it cannot be removed.
+    /// Ends the remaining processes, and removes the folder unless the user keeps it. Fails if the folder cannot be
+    /// removed.
     async fn remove(&mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         self.wrap.end(&self.folder, commands).await;
         let work = self.work.take();

@@ -159,9 +159,9 @@ impl Start {
     }
 }
 
-/// Checks that the sandbox starts, if there is one, and runs the setup.
+/// Checks that the sandbox, if any, starts. Then runs the setup.
 ///
-/// Fails if the check or the setup fails. Then the remaining processes of both are ended.
+/// Fails if the check or the setup fails. After a failure, ends the remaining processes of the check and the setup.
 async fn prepare(
     spec: &WorkspaceSpec,
     folder: &Path,

@@ -9,7 +9,7 @@ use kindlm_types::{FileTree, WorkspaceSpec};
 
 use crate::inside::Inside;
 
-/// The entries of a folder at any depth, except folders, by their relative paths with `/` as separator.
+/// The entries of a folder at any depth, except folders, by relative path. The separator of the paths is `/`.
 pub(crate) type Tree = BTreeMap<String, FolderEntry>;
 
 /// An entry in a folder. On Unix, the stamp shows a write even if the file times were reset.

@@ -41,7 +41,8 @@ pub(crate) async fn run(
     Err(WorkspaceError(format!("{what} {ended}{colon}{last}")))
 }
 
-/// Runs a disk operation on a thread for blocking work. Fails with the error of the operation, or if it panics.
+/// Runs a disk operation on a thread for blocking work. Fails with the error of the operation, or if the operation
+/// panics.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, WorkspaceError> {
@@ -53,7 +54,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 /// Copies a starting state to a folder. Fails if an entry cannot be copied.
 ///
-/// The copy has no limits, because they were checked when the state was created.
+/// The copy has no limits, because the limits were checked when the starting state was created.
 pub(crate) async fn copy_start(start: &Path, to: &Path) -> Result<(), WorkspaceError> {
     let (from, to) = (start.to_path_buf(), to.to_path_buf());
     blocking(move || copy(&from, &to, &[], Limits::NONE, NAME)).await

@@ -3,7 +3,7 @@
 //! A copy consists of the starting state, the agent's changes and the hidden files.
 //!
 //! Files that the agent left in ignored paths are not copied. An example is a replaced test runner in `node_modules`.
-//! The path of the copy is new, so no process that the agent left running has this path.
+//! The path of the copy is new, so no process that the agent left running knows the path.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -38,7 +38,7 @@ const SUMMARIES: [&str; 2] = ["__kindlm__/results.json", "__niceeval__/results.j
 
 /// The entries of `.git` that belong to the agent's work, such as commits.
 ///
-/// Settings and hooks are left out, because git would run the programs that they name.
+/// Settings and hooks are left out, because they can make git run programs.
 const GIT_STATE: [&str; 10] = [
     "HEAD",
     "FETCH_HEAD",
@@ -72,7 +72,7 @@ pub(crate) struct Parts {
     pub(crate) summary: Arc<Vec<u8>>,
     /// The paths whose changes are ignored.
     pub(crate) ignore: GlobSet,
-    /// The paths of protected files, whose changes by the agent are discarded.
+    /// The paths of protected files. The agent's changes to these files are discarded.
     pub(crate) protect: GlobSet,
     pub(crate) limits: Limits,
 }
@@ -119,7 +119,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns true if the agent's file would not displace a file of the starting state that must stay.
+    /// Returns true if the agent's file displaces no file of the starting state that must stay.
     ///
     /// For example, a link named `node_modules` would displace all ignored files in that folder.
     fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {
@@ -242,7 +242,8 @@ impl<'a> Score<'a> {
         Ok(Self { task, parts, folder: at, inside, made: Some(made) })
     }
 
-    /// Ends the remaining processes, and removes the copy unless the user keeps it. Fails if it cannot be removed.
+    /// Ends the remaining processes, and removes the copy unless the user keeps it. Fails if the copy cannot be
+    /// removed.
     pub(crate) async fn close(mut self, commands: &dyn Commands) -> Result<(), WorkspaceError> {
         self.task.wrap.end(&self.folder, commands).await;
         let made = self.made.take();

@@ -92,7 +92,7 @@ impl Bubblewrap {
             words.extend(["--ro-bind-try", path, path]);
         }
         words.extend(["--tmpfs", "/tmp"]);
-        // If one of the two folders is inside the other, the outer folder must be mounted first.
+        // If one of `suite` and `temp` is inside the other, the outer folder must be mounted first.
         if self.temp.starts_with(&self.suite) {
             words.extend(["--ro-bind", &suite, &suite, "--tmpfs", &temp]);
         } else {

@@ -83,7 +83,7 @@ impl Boxed {
         quoted(words)
     }
 
-    /// Returns true if the suite's settings of the container pass this variable to it.
+    /// Returns true if the suite passes this variable to the container.
     pub(super) fn gets(&self, name: &str) -> bool {
         self.container.env.iter().any(|it| it == name)
     }
@@ -93,8 +93,8 @@ impl Boxed {
     /// Exit code 125 is reserved for this error.
     ///
     /// Exit codes 126 and 127 mean that the image has no shell, if the engine wrote an error message. Otherwise, the
-    /// shell returned these codes for its command. The messages of Podman name the container runtime; other programs
-    /// begin with `Error: ` too.
+    /// shell returned these codes for its command. Messages of other programs begin with `Error: ` too, so a message of
+    /// Podman must name the container runtime.
     pub(super) fn not_started(&self, exit_code: Option<i32>, stderr: &str) -> Option<String> {
         let says = match self.engine {
             ContainerEngine::Docker => "docker: ",

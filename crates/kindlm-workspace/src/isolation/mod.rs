@@ -183,7 +183,7 @@ impl Wrap {
 ///
 /// If a hook starts KindLM, these variables would make git use the user's repository and index from any folder.
 ///
-/// `git rev-parse --local-env-vars` lists these variables, except `GIT_QUARANTINE_PATH`, and [`GIT_SETTINGS`].
+/// `git rev-parse --local-env-vars` lists these variables (except `GIT_QUARANTINE_PATH`) and those of [`GIT_SETTINGS`].
 const GIT_PLACES: [&str; 13] = [
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_OBJECT_DIRECTORY",

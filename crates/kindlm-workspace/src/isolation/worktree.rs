@@ -1,8 +1,8 @@
 //! Creates git checkouts for agents, without the user's uncommitted changes.
 //!
 //! Each agent has a separate repository. This repository reads the objects of the user's repository, and stores new
-//! objects itself. `git worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes to
-//! them would remain.
+//! objects itself. `git worktree` would share branches, tags, the stash, hooks and settings, so the agent's changes
+//! would remain in the user's repository.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Worktrees {
     top: PathBuf,
     /// The commit of all checkouts.
     commit: String,
-    /// The path of the git configuration of the user's repository, which has names, remotes and filters.
+    /// The path of the git configuration of the user's repository, for example with remotes and filters.
     config: PathBuf,
     /// The path of the objects of the user's repository, which are only read.
     objects: PathBuf,
@@ -100,7 +100,7 @@ impl Worktrees {
 
     /// Creates a checkout in a new folder, and returns the folder to work in.
     ///
-    /// Fails if the commit does not have the workspace's source folder.
+    /// Fails if git fails, or if the commit does not have the workspace's source folder.
     pub(crate) async fn check_out(
         &self,
         at: &Path,
@@ -188,7 +188,7 @@ impl Worktrees {
 
     /// Removes a file or folder that agents must not see.
     ///
-    /// Git skips the path, so that `git status` does not show it as deleted. Fails if git or the removal fails.
+    /// Git skips the path, so that `git status` does not show the path as deleted. Fails if git or the removal fails.
     async fn hide(
         &self,
         checkout: &Path,

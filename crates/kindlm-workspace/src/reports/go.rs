@@ -25,7 +25,7 @@ struct GoTest {
     status: Option<TestStatus>,
     output: String,
     elapsed: Option<f64>,
-    /// True if the report has an event, other than build events, for the entry or for a test in it.
+    /// True if the report has an event for the entry, or for a test in the entry. Build events do not count.
     ran: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
         let line: Line =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", index + 1))?;
         if line.test.is_some() {
-            // A package with tests must have an end event too, so add an entry for it.
+            // A package with tests must have an end event too, so add an entry for the package.
             let at = place(&mut all, &mut places, line.package.clone(), None);
             if let Some(package) = all.get_mut(at) {
                 package.ran = true;

@@ -65,7 +65,7 @@ pub(super) fn parse_tests(report: &str, folder: &str) -> Result<Vec<TestRan>, St
 
 /// Fails if the counts in the report do not match its tests.
 ///
-/// The exit code is not enough, because a pipe may hide it.
+/// The exit code is not enough, because a pipe in the command may hide it.
 fn check_failures(report: &Report, tests: &[TestRan]) -> Result<(), String> {
     let told = report.test_results.iter().flat_map(|it| &it.assertion_results);
     let told = told.filter(|it| it.status == "failed").count();

@@ -59,8 +59,8 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
 
 /// Marks as skipped the tests that the suite does not count.
 ///
-/// If these tests cannot be distinguished from fast tests, all of them are marked as skipped. The result is then one
-/// passed test, with the suite's name, in place of the fast tests. Otherwise the result is `None`.
+/// If these tests cannot be distinguished from fast tests, the fast tests are marked too. The result is then one passed
+/// test, with the suite's name, for the fast tests. Otherwise the result is `None`.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {
@@ -102,7 +102,7 @@ fn cases_of<'a, 'i>(suite: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
 
 /// Fails if a suite counts more failures than its tests show.
 ///
-/// The exit code is not enough, because a pipe may hide it.
+/// The exit code is not enough, because a pipe in the command may hide it.
 fn check_failures(suite: Node<'_, '_>) -> Result<(), String> {
     let mut counted = 0;
     for key in ["failures", "errors"] {

@@ -80,7 +80,7 @@ pub fn contradiction(exit_code: Option<i32>, tests: &[TestRan]) -> Option<String
 
 /// Makes the names of tests unique, and shortens long messages.
 ///
-/// The path of the folder is removed from both, because it differs in each run.
+/// Removes the path of the folder from names and messages, because the path differs in each run.
 fn finish(tests: &mut [TestRan], folder: &str) {
     let folder = format!("{folder}/");
     for test in tests.iter_mut() {

@@ -72,7 +72,7 @@ pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
 
 /// Fails if the counts in the report do not match its tests.
 ///
-/// The exit code of the command is not enough, because a pipe may hide it.
+/// The exit code is not enough, because a pipe in the command may hide it.
 fn check_failures(report: &Report) -> Result<(), String> {
     let told = |outcome: &str| report.tests.iter().filter(|it| it.outcome == outcome).count();
     let (failed, error) = (told("failed"), told("error"));
