@@ -56,7 +56,7 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     }
 }
 
-/// True if a filter counts its results by itself.
+/// Returns true if the filter itself counts the size of its results.
 pub(crate) fn counts(name: &str) -> bool {
     FILTERS.iter().any(|(it, _)| *it == name)
 }

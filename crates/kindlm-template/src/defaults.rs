@@ -10,8 +10,8 @@ use crate::walk::{Lookup, Walk};
 ///
 /// `name` is the name in the template, such as `user` or `user.name`. `default` is an expression, such as `''`.
 ///
-/// A use that is itself a check stays unchanged, such as `x is defined`, `{% if x %}`, `x or 1` or `x | default(1)`. A
-/// template with invalid syntax is returned unchanged.
+/// Checks such as `x is defined`, `{% if x %}`, `x or 1` or `x | default(1)` stay unchanged. A template with invalid
+/// syntax is returned unchanged.
 pub fn with_default(template: &str, name: &str, default: &str) -> String {
     let read = as_jinja(template);
     let Ok(tree) = parsed(&read) else { return template.to_owned() };

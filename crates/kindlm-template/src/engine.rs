@@ -45,7 +45,7 @@ fn print(
 
 /// A copy of [`ENGINE`] that prints lists and `null` as JSON.
 ///
-/// Together with the conversion of objects, this prints every defined value that is not a text as JSON.
+/// [`ENGINE`] already prints objects as JSON. So this engine prints every defined value that is not a text as JSON.
 pub(crate) static JSON_ENGINE: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut engine = ENGINE.clone();
     engine.set_formatter(print_json);
@@ -62,7 +62,7 @@ fn print_json(
     out.write_str(&text).map_err(minijinja::Error::from)
 }
 
-/// A filter function. It gets the filtered value, and then the arguments in the template. An error is its message.
+/// A filter function. It gets the filtered value, and then the arguments in the template. The error is a message.
 pub type Filter = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
 /// The built-in filters together with custom filters.

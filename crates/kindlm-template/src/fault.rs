@@ -60,7 +60,7 @@ impl Fault {
         Self { message, help, range: None, line }
     }
 
-    /// Converts an error of the engine for an unknown name or another problem.
+    /// Converts an error of the engine during rendering.
     ///
     /// `found` is the error about the first unknown name that the analysis of the template found. `found` replaces the
     /// engine's error about the same name, because `found` has suggestions.

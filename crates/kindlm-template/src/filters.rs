@@ -21,12 +21,12 @@ pub(crate) const ADDED: [&str; 9] = [
     "wordcount",
 ];
 
-/// The added filters that count their results by themselves.
+/// The added filters that themselves count the size of their results.
 ///
 /// `map` collects the results of all items before its own result is counted, so large results must count earlier.
 const COUNTED: [&str; 3] = ["center", "dump", "truncate"];
 
-/// True if a filter counts its results by itself, so that they must not be counted again.
+/// Returns true if the filter itself counts the size of its results. The results must not be counted again.
 pub(crate) fn counts(name: &str) -> bool {
     COUNTED.contains(&name) || bounded::counts(name)
 }

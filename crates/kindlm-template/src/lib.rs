@@ -1,7 +1,6 @@
 //! Jinja templates over the variables of a test, in prompts, checks and requests.
 //!
-//! promptfoo renders such templates with nunjucks, a Jinja for JavaScript. The settings of this crate make both
-//! engines agree:
+//! promptfoo renders such templates with nunjucks, a Jinja for JavaScript. This crate renders them in the same way:
 //!
 //! - Undefined variables are rendered as empty texts.
 //! - Values are not escaped, and are printed as in JavaScript.

@@ -131,7 +131,7 @@ fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
 
 /// Returns the characters that `padStart` and `padEnd` add to a text.
 ///
-/// Returns an error if more characters are missing than a text may have.
+/// Returns an error if more characters are needed than a text may have.
 fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
     let width = args.first().and_then(number).unwrap_or(0);
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(own.chars().count());

@@ -40,7 +40,7 @@ pub(crate) fn unknown<'n>(
     Fault { message, help: Some(help), range, line }
 }
 
-/// Returns the range of a name in its expression: its last occurrence at the end of a word.
+/// Returns the range of a name in an expression: the last occurrence of the name that ends a word.
 ///
 /// Returns `None` without such an occurrence.
 fn place(template: &str, name: &str, within: Range<usize>) -> Option<Range<usize>> {

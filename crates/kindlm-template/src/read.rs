@@ -17,8 +17,8 @@ pub struct TemplateNames {
     pub undeclared: BTreeSet<String>,
     /// The names that must have a value, without `env`.
     ///
-    /// A name needs no value if the template checks the name first, as in `{% if x %}`, or has a `default` for the
-    /// name.
+    /// A name needs no value if the template has a `default` for the name, or checks the name first. An example of a
+    /// check is `{% if x %}`.
     pub needed: BTreeSet<String>,
     /// Environment variables inside of larger expressions, with their ranges in bytes.
     ///
@@ -36,7 +36,8 @@ pub(crate) fn parsed(template: &str) -> Result<Stmt<'_>, Fault> {
     parse(template, "", settings()).map_err(|err| Fault::of_error(template, &err))
 }
 
-/// Analyses a template. The error describes invalid syntax, or the first unknown filter, test, function or method.
+/// Analyses a template. The error describes invalid syntax, nesting that is too deep, or the first unknown filter,
+/// test, function or method.
 pub fn read_names(template: &str) -> Result<TemplateNames, Fault> {
     let template = &*as_jinja(template);
     let tree = parsed(template)?;

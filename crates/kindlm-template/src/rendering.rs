@@ -16,7 +16,7 @@ pub(crate) const ITEM: u64 = 16;
 /// The deepest nesting of lists and objects.
 const DEEPEST: usize = 200;
 
-/// A variable or key without a value that a template uses.
+/// A variable or key that a template uses and that has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missing {
@@ -35,7 +35,7 @@ pub struct Missing {
 pub(crate) struct RenderState {
     made: u64,
     missing: Vec<Missing>,
-    /// The values of the shared variables.
+    /// The values of the shared variables. A shared variable is set before a loop and changed in the loop.
     pub(crate) set: HashMap<String, Jinja>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn made(state: &mut State<'_, '_>, value: Jinja) -> Result<Jinja, Err
     Ok(value)
 }
 
-/// Returns the size of a value. A shared value counts at each of its places.
+/// Returns the size of a value. A value that occurs several times counts each time.
 ///
 /// Returns an error if the size exceeds `most`, or if the value is nested too deeply.
 pub(crate) fn size(value: &Jinja, most: u64, depth: usize) -> Result<u64, Error> {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn values_that_are_too_large_name_their_limit() {
-        // Shared text counts at each of its places, so this list takes little memory.
+        // The items share one text, so this list takes little memory. Each item counts in full.
         let text = Jinja::from("x".repeat(1_000_000));
         let list = |items: usize| Jinja::from(vec![text.clone(); items]);
         for (items, most, expected) in [

@@ -186,7 +186,7 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
     if value.downcast_object_ref::<Gap>().is_some() {
         return Ok(value);
     }
-    // The base or the key is undefined, for example because an earlier step has reported it as missing.
+    // The value or the key is undefined, for example because an earlier step has reported it as missing.
     if value.is_undefined() || key.is_undefined() {
         return Ok(Jinja::UNDEFINED);
     }
@@ -213,8 +213,8 @@ fn part(value: Jinja, key: &Jinja, name: &str, whole: &str) -> Result<Jinja, Err
 
 /// Records a missing value and, with `with_items`, missing items of a list.
 ///
-/// A use of a text, list or object adds its size, divided by [`ITEM`], to the total size of the results. Returns the
-/// value, or undefined for a missing value. Returns an error if the total size exceeds the limit.
+/// The size of a text, list or object, divided by [`ITEM`], counts for the total size of the results. Returns the
+/// value, or undefined for a missing value. Returns an error if a size exceeds a limit.
 fn used(
     state: &mut State<'_, '_>,
     value: Jinja,

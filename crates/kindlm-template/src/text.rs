@@ -7,7 +7,7 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value as Jinja};
 use serde_json::Value;
 
-/// The longest text that a method or filter may make, in bytes. Padding counts in characters.
+/// The longest text that a method or filter may make, in bytes. For padding, the limit counts characters.
 pub(crate) const LONGEST: usize = 1_000_000;
 
 /// Converts a value to text as in JavaScript, with two exceptions.

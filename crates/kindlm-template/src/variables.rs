@@ -64,7 +64,7 @@ impl Variables {
     /// Renders a template, and returns the variables and keys without a value.
     ///
     /// The result has no duplicates. An example is `user.nmae` if `user` has no such key. A missing variable is not
-    /// reported if the template checks the variable, as in `{% if x %}`, or has a `default` for the variable.
+    /// reported if the template has a `default` for the variable, or checks the variable, as in `{% if x %}`.
     ///
     /// # Errors
     ///

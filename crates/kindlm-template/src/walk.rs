@@ -48,7 +48,7 @@ const TEXTUAL: [&str; 13] = [
     "urlencode",
 ];
 
-/// A use of a variable or key that is not itself a check, such as `x is defined` or `x | default(1)`.
+/// A use of a variable or key. Checks such as `x is defined` or `x | default(1)` are not collected.
 pub(crate) struct Lookup {
     /// The name as in the template.
     pub(crate) name: String,
@@ -212,7 +212,7 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// Records a `set`, and returns its value. For a shared variable, adds the step that stores the value.
+    /// Records a `set`, and returns the value to set. For a shared variable, adds the step that stores the value.
     ///
     /// A block with `set` has no value here. The result is then `None`, or only the step.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
@@ -254,7 +254,7 @@ impl<'t> Walk<'t> {
         self.step(steps::USED, made, expression)
     }
 
-    /// Translates an expression whose value is checked for its existence.
+    /// Translates an expression whose existence the template checks.
     fn asked(&mut self, expression: &Expr<'t>) -> Expr<'t> {
         let made = self.value(expression, true);
         self.step(steps::ASKED, made, expression)
@@ -298,7 +298,8 @@ impl<'t> Walk<'t> {
         variable(it)
     }
 
-    /// Translates an expression for the tree that is rendered. A missing value is reported by the step at its use.
+    /// Translates an expression for the tree that is rendered. If the value is missing, the step at the place of use
+    /// reports this.
     fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
         if let Some(name) = self.environment(expression) {
             self.entangled.push((name.to_owned(), range(expression.span())));
@@ -474,7 +475,7 @@ impl<'t> Walk<'t> {
                 return Expr::BinOp(Spanned::new(ast::BinOp { op: it.op, left, right }, span));
             }
         };
-        // The engine does not limit the size of these results, so a step limits it.
+        // The engine does not limit the size of these results, so the step does.
         let (left, right) = (self.used(&it.left), self.used(&it.right));
         step(name, left, vec![right], span)
     }
