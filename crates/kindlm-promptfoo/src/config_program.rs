@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use kindlm_types::script::{
-    RunScript, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptRuntime, ScriptSource,
-    ScriptValue,
+    RunScript, ScriptOutcome, ScriptQuestion, ScriptRuntime, ScriptSource, ScriptValue,
 };
 use serde_json::Value;
 
@@ -74,13 +73,8 @@ pub fn evaluate_config(
     scripts: &Arc<RunScript>,
 ) -> Result<EvaluatedConfig, String> {
     let file = Value::from(format!("./{}", program.file)).to_string();
-    let question = ScriptQuestion {
-        runtime: ScriptRuntime::QuickJs,
-        source: ScriptSource::Body { params: vec!["file".to_owned()], code: EVALUATE.into() },
-        args: vec![file.into()],
-        permissions: Arc::new(ScriptPermissions::default()),
-        timeout: None,
-    };
+    let source = ScriptSource::Body { params: vec!["file".to_owned()], code: EVALUATE.into() };
+    let question = ScriptQuestion::new(ScriptRuntime::QuickJs, source).with_args(vec![file.into()]);
     let value = match scripts(&question).map_err(|err| err.message)?.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value,
         ScriptOutcome::Returned(_) => return Err("it has no value that can be JSON".to_owned()),

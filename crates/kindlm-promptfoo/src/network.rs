@@ -214,20 +214,15 @@ fn download(
     tokens: &[&str],
 ) -> Result<String, String> {
     let env: Vec<String> = tokens.iter().map(|&it| it.to_owned()).collect();
-    let question = ScriptQuestion {
-        runtime: ScriptRuntime::QuickJs,
-        source: ScriptSource::Body {
-            params: vec!["url".to_owned(), "names".to_owned()],
-            code: DOWNLOAD.into(),
-        },
-        args: [json!(url), json!(tokens)].map(|it| it.to_string().into()).to_vec(),
-        permissions: Arc::new(ScriptPermissions {
-            net: hosts,
-            env,
-            ..ScriptPermissions::default()
-        }),
-        timeout: Some(TIMEOUT),
+    let source = ScriptSource::Body {
+        params: vec!["url".to_owned(), "names".to_owned()],
+        code: DOWNLOAD.into(),
     };
+    let permissions = ScriptPermissions { net: hosts, env, ..ScriptPermissions::default() };
+    let question = ScriptQuestion::new(ScriptRuntime::QuickJs, source)
+        .with_args([json!(url), json!(tokens)].map(|it| it.to_string().into()).to_vec())
+        .with_permissions(Arc::new(permissions))
+        .with_timeout(TIMEOUT);
     match network(&question).map_err(|err| err.message)?.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(Value::String(content))) => Ok(content),
         // Only a redirect can leave the host of the address.

@@ -328,13 +328,10 @@ fn ask(
     source: ScriptSource,
     args: &[Value],
 ) -> Result<Value, Failed> {
-    let question = ScriptQuestion {
-        runtime,
-        source,
-        args: args.iter().map(|it| ecma::stringify(it).into()).collect(),
-        permissions: Arc::clone(&runner.settings.permissions),
-        timeout: runner.settings.timeout,
-    };
+    let question = ScriptQuestion::new(runtime, source)
+        .with_args(args.iter().map(|it| ecma::stringify(it).into()).collect())
+        .with_permissions(Arc::clone(&runner.settings.permissions))
+        .with_timeout(runner.settings.timeout);
     match (runner.scripts)(&question)?.outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => Ok(value),
         ScriptOutcome::Returned(ScriptValue::Number(number)) => Number::from_f64(number)

@@ -127,13 +127,10 @@ impl Calls<'_> {
             Some(_) => [context, ecma::stringify(&json!({"hookName": name}))],
             None => [ecma::stringify(&name), context],
         };
-        let question = ScriptQuestion {
-            runtime: hook.runtime,
-            source: hook.source.clone(),
-            args: args.map(Into::into).to_vec(),
-            permissions: Arc::clone(&self.suite.scripts.permissions),
-            timeout: self.suite.scripts.timeout,
-        };
+        let question = ScriptQuestion::new(hook.runtime, hook.source.clone())
+            .with_args(args.map(Into::into).to_vec())
+            .with_permissions(Arc::clone(&self.suite.scripts.permissions))
+            .with_timeout(self.suite.scripts.timeout);
         let failed = |why: &str| {
             let mut text = format!("`{}` of `{}` failed: {why}", event.as_str(), hook.name);
             self.secrets.redact_text(&mut text);

@@ -44,16 +44,13 @@ async fn main() {
                 workers: 1,
                 ..HostOptions::new(worker, [] as [&str; 0], ".")
             });
-            let question = ScriptQuestion {
-                runtime,
-                source: ScriptSource::Body {
-                    params: vec!["output".into(), "context".into()],
-                    code: code.into(),
-                },
-                args: vec![serde_json::to_string(output).unwrap().into(), Arc::clone(&context)],
-                permissions: Arc::default(),
-                timeout: None,
+            let source = ScriptSource::Body {
+                params: vec!["output".into(), "context".into()],
+                code: code.into(),
             };
+            let output = serde_json::to_string(output).unwrap();
+            let question = ScriptQuestion::new(runtime, source)
+                .with_args(vec![output.into(), Arc::clone(&context)]);
             for _ in 0..calls / 10 {
                 host.run(&question).await.unwrap();
             }

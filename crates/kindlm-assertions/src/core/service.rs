@@ -91,16 +91,15 @@ pub(crate) fn question(
     let url = ecma::stringify(&json!(url));
     let body = ecma::stringify(&json!(ecma::stringify(body)));
     let key = key.map(|it| json!({"header": it.header, "variable": it.variable}));
-    Question::Script(ScriptQuestion {
-        runtime: ScriptRuntime::QuickJs,
-        source: ScriptSource::Body {
-            params: ["url", "body", "key"].map(str::to_owned).to_vec(),
-            code: SEND.into(),
-        },
-        args: vec![url.into(), body.into(), ecma::stringify(&json!(key)).into()],
-        permissions: Arc::clone(&settings.permissions),
-        timeout: Some(timeout),
-    })
+    let source = ScriptSource::Body {
+        params: ["url", "body", "key"].map(str::to_owned).to_vec(),
+        code: SEND.into(),
+    };
+    let question = ScriptQuestion::new(ScriptRuntime::QuickJs, source)
+        .with_args(vec![url.into(), body.into(), ecma::stringify(&json!(key)).into()])
+        .with_permissions(Arc::clone(&settings.permissions))
+        .with_timeout(timeout);
+    Question::Script(question)
 }
 
 /// Returns the body of a service's answer.

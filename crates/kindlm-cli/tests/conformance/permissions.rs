@@ -13,13 +13,10 @@ use crate::workers::host;
 
 /// Runs a script with these permissions, and returns its result as text.
 async fn run_permitted(host: &ScriptHost, permissions: ScriptPermissions, code: &str) -> String {
-    let question = ScriptQuestion {
-        runtime: ScriptRuntime::QuickJs,
-        source: ScriptSource::Body { params: Vec::new(), code: code.into() },
-        args: Vec::new(),
-        permissions: Arc::new(permissions),
-        timeout: Some(Duration::from_mins(1)),
-    };
+    let source = ScriptSource::Body { params: Vec::new(), code: code.into() };
+    let question = ScriptQuestion::new(ScriptRuntime::QuickJs, source)
+        .with_permissions(Arc::new(permissions))
+        .with_timeout(Duration::from_mins(1));
     match host.run(&question).await.unwrap().outcome {
         ScriptOutcome::Returned(ScriptValue::Json(value)) => value.to_string(),
         ScriptOutcome::Returned(other) => format!("{other:?}"),

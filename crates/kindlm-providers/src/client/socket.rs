@@ -111,19 +111,18 @@ impl SocketRequest<'_> {
     ) -> Result<Value, ProviderError> {
         let scripts = scripts.ok_or_else(|| no_scripts(self.provider))?;
         let code = self.codec.answer_script().unwrap_or("return null");
-        let question = ScriptQuestion {
-            runtime: scripts.runtime,
-            source: ScriptSource::Body {
-                params: ["name", "args"].map(str::to_owned).to_vec(),
-                code: code.into(),
-            },
-            args: vec![
-                ecma::stringify(&json!(call.name)).into(),
-                ecma::stringify(&call.arguments).into(),
-            ],
-            permissions: Arc::clone(&scripts.permissions),
-            timeout: Some(self.timeout),
+        let source = ScriptSource::Body {
+            params: ["name", "args"].map(str::to_owned).to_vec(),
+            code: code.into(),
         };
+        let args = vec![
+            ecma::stringify(&json!(call.name)).into(),
+            ecma::stringify(&call.arguments).into(),
+        ];
+        let question = ScriptQuestion::new(scripts.runtime, source)
+            .with_args(args)
+            .with_permissions(Arc::clone(&scripts.permissions))
+            .with_timeout(self.timeout);
         let failed = |why: String| {
             let message = format!("`answerCalls` failed for the tool `{}`: {why}", call.name);
             self.error(ProviderErrorKind::Command, message).lost()

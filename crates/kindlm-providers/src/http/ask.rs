@@ -30,16 +30,11 @@ impl ScriptRead<'_> {
         scripts: &Scripts,
         called: &Called<HttpResponse>,
     ) -> Result<Reply, ProviderError> {
-        let question = ScriptQuestion {
-            runtime: scripts.runtime,
-            source: self.source.clone(),
-            args: arguments(self.prompt, &called.value, called.latency_ms)
-                .into_iter()
-                .map(Into::into)
-                .collect(),
-            permissions: Arc::clone(&scripts.permissions),
-            timeout: Some(self.timeout),
-        };
+        let args = arguments(self.prompt, &called.value, called.latency_ms);
+        let question = ScriptQuestion::new(scripts.runtime, self.source.clone())
+            .with_args(args.into_iter().map(Into::into).collect())
+            .with_permissions(Arc::clone(&scripts.permissions))
+            .with_timeout(self.timeout);
         let failed = |message: String| {
             let kind = ProviderErrorKind::MalformedResponse;
             let mut err = ProviderError::new(kind, self.name, message);

@@ -22,7 +22,7 @@ pub(crate) async fn ask(
     prompt: &Prompt,
     timeout: Duration,
 ) -> Result<Reply, ProviderError> {
-    let question = ScriptQuestion { timeout: Some(timeout), ..config.question(prompt, scripts) };
+    let question = config.question(prompt, scripts).with_timeout(timeout);
     let started = Instant::now();
     let answer = scripts.runner.run(&question).await.map_err(|err| error(&err, config))?;
     let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
@@ -52,13 +52,9 @@ impl Config {
             let call = json!({"includeLogProbs": false});
             (scripts.runtime, source, vec![options, text, context, call])
         };
-        ScriptQuestion {
-            runtime,
-            source,
-            args: args.iter().map(|it| ecma::stringify(it).into()).collect(),
-            permissions: Arc::clone(&scripts.permissions),
-            timeout: None,
-        }
+        ScriptQuestion::new(runtime, source)
+            .with_args(args.iter().map(|it| ecma::stringify(it).into()).collect())
+            .with_permissions(Arc::clone(&scripts.permissions))
     }
 }
 

@@ -43,15 +43,15 @@ async fn exchange(
     };
     let request = socket.request(prompt)?;
     let mut open = transport.open_socket(provider, &request, timeout).await?;
-    let run = |code: &str, params: &[&str], args: &[Value]| ScriptQuestion {
-        runtime: scripts.runtime,
-        source: ScriptSource::Body {
+    let run = |code: &str, params: &[&str], args: &[Value]| {
+        let source = ScriptSource::Body {
             params: params.iter().map(|&it| it.to_owned()).collect(),
             code: code.into(),
-        },
-        args: args.iter().map(|it| ecma::stringify(it).into()).collect(),
-        permissions: Arc::clone(&scripts.permissions),
-        timeout: Some(timeout),
+        };
+        ScriptQuestion::new(scripts.runtime, source)
+            .with_args(args.iter().map(|it| ecma::stringify(it).into()).collect())
+            .with_permissions(Arc::clone(&scripts.permissions))
+            .with_timeout(timeout)
     };
     let (name, answer) = match &socket.reading {
         Script::First(code) => {

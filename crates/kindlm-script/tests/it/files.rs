@@ -1,9 +1,9 @@
 //! Tests of files: CommonJS, ES modules, JSON, and the selection of their functions.
 
 use kindlm_testing::installed;
-use kindlm_types::script::{ExportUse, ScriptQuestion, ScriptRuntime, ScriptSource};
+use kindlm_types::script::{ExportUse, ScriptRuntime, ScriptSource};
 
-use crate::support::{body, file, folder, host, shown};
+use crate::support::{body, file, folder, from_source, host, shown};
 
 /// A file and its function, the content of the folder, and the expected result.
 type Case =
@@ -265,7 +265,7 @@ async fn exports_may_be_values_and_providers() {
                 kindlm_script::ScriptHost::new(kindlm_script::HostOptions { env, ..options });
             let name = name.map(str::to_owned);
             let source = ScriptSource::Export { path: "a.js".to_owned(), name, usage: *usage };
-            let question = ScriptQuestion { runtime, source, ..body("") };
+            let question = from_source(runtime, source);
             let shown = shown(&host.run(&question).await);
             assert!(shown.starts_with(expected), "{runtime:?} {code}\n{shown}");
         }
@@ -297,7 +297,7 @@ async fn a_host_without_files_loads_none_and_tells_nothing_about_them() {
         }
     }
     let source = ScriptSource::File { path: "canary.js".to_owned(), function: None };
-    let question = ScriptQuestion { source, ..body("") };
+    let question = from_source(ScriptRuntime::QuickJs, source);
     assert!(!shown(&closed.run(&question).await).contains("7f3a"));
     assert_eq!(shown(&closed.run(&body("return process.cwd()")).await), r#""/""#);
     // Modules without files work, and so do the files of another host.

@@ -147,7 +147,7 @@ pub(crate) const HOSTILE: &[(&str, &str, &str)] = &[
 ];
 
 pub(crate) fn hostile(code: &str) -> ScriptQuestion {
-    ScriptQuestion { timeout: Some(Duration::from_millis(400)), ..body(code) }
+    body(code).with_timeout(Duration::from_millis(400))
 }
 
 /// A measurement of the memory of the workers that this thread has started. Other tests in this process have their own
@@ -216,8 +216,7 @@ async fn hostile_scripts_are_stopped_and_the_pool_survives() {
         if !shown.starts_with(expected) {
             wrong.push(format!("{what}: {}", shown.chars().take(200).collect::<String>()));
         }
-        let after =
-            ScriptQuestion { timeout: None, ..body("return [output, {}.then === undefined]") };
+        let after = body("return [output, {}.then === undefined]").with_timeout(None);
         assert_eq!(
             self::shown(&host.run(&after).await),
             r#"["hello world",true]"#,

@@ -15,14 +15,15 @@ fn host(root: &std::path::Path) -> ScriptHost {
     ScriptHost::new(HostOptions { workers: 1, env, ..options(root) })
 }
 
-pub(crate) fn with(runtime: ScriptRuntime, question: ScriptQuestion) -> ScriptQuestion {
-    let source = match question.source {
+pub(crate) fn with(runtime: ScriptRuntime, mut question: ScriptQuestion) -> ScriptQuestion {
+    question.runtime = runtime;
+    question.source = match question.source {
         ScriptSource::Body { code, .. } if runtime != ScriptRuntime::Node => {
             ScriptSource::Body { params: vec!["output".to_owned(), "context".to_owned()], code }
         }
         source => source,
     };
-    ScriptQuestion { runtime, source, ..question }
+    question
 }
 
 async fn check(runtime: ScriptRuntime, root: &std::path::Path, cases: &[(ScriptQuestion, &str)]) {
@@ -35,7 +36,7 @@ async fn check(runtime: ScriptRuntime, root: &std::path::Path, cases: &[(ScriptQ
 }
 
 fn quick(code: &str) -> ScriptQuestion {
-    ScriptQuestion { timeout: Some(Duration::from_millis(300)), ..body(code) }
+    body(code).with_timeout(Duration::from_millis(300))
 }
 
 #[tokio::test]
@@ -172,13 +173,13 @@ async fn python_is_compiled_without_running() {
     ]);
     let env = std::sync::Arc::new(|name: &str| std::env::var(name).ok());
     let host = ScriptHost::new(HostOptions { env, workers: 1, ..options(folder.path()) });
-    for (question, expected) in [
+    for (mut question, expected) in [
         (body("raise SystemExit(3)"), "Ok"),
         (body("return output =="), "SyntaxError: "),
         (file("fine.py", None), "Ok"),
         (file("broken.py", None), "SyntaxError: "),
     ] {
-        let question = ScriptQuestion { runtime: ScriptRuntime::Python, ..question };
+        question.runtime = ScriptRuntime::Python;
         let compiled = host.compile(&question).await;
         let said = compiled.map_or_else(|err| err.message, |()| "Ok".to_owned());
         assert!(said.starts_with(expected), "{:?}: {said}", question.source);

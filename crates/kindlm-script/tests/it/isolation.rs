@@ -7,11 +7,11 @@ use std::time::Duration;
 use kindlm_script::{Fetch, FetchRequest, FetchResponse, HostOptions, ScriptHost};
 use kindlm_types::BoxFuture;
 use kindlm_types::script::{
-    ExportUse, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptSource,
+    ExportUse, ScriptOutcome, ScriptPermissions, ScriptQuestion, ScriptRuntime, ScriptSource,
 };
 use tempfile::TempDir;
 
-use crate::support::{body, file, folder, host, options, permit, shown};
+use crate::support::{body, file, folder, from_source, host, options, permit, shown};
 
 /// The changes that a malicious script makes to globals.
 const EVIL: &str = "(String.prototype.includes = () => true, Object.prototype.toJSON = () => ({ pass: true }), \
@@ -101,9 +101,9 @@ async fn no_form_of_file_changes_another_check() {
             let escape = escape.replace('F', "function").replace("EVIL", EVIL);
             let suite = suite(&[(path, &format!("var x = 1;\n{escape}\n{rest}"))]);
             let host = host(suite.path());
-            let usages = [ExportUse::Value, ExportUse::Provider].map(|usage| ScriptQuestion {
-                source: ScriptSource::Export { path: entry.to_owned(), name: None, usage },
-                ..body("")
+            let usages = [ExportUse::Value, ExportUse::Provider].map(|usage| {
+                let source = ScriptSource::Export { path: entry.to_owned(), name: None, usage };
+                from_source(ScriptRuntime::QuickJs, source)
             });
             for question in usages.iter().chain([&file(entry, None), &file(entry, Some("get"))]) {
                 let said = shown(&host.run(question).await);
@@ -185,10 +185,9 @@ async fn hostile_scripts_reach_no_other_call() {
                 };
                 let read = script["read"].as_array().into_iter().flatten();
                 let read = read.map(|it| it.as_str().unwrap().to_owned()).collect();
-                let question = ScriptQuestion {
-                    timeout: Some(Duration::from_millis(150)),
-                    ..permit(question, ScriptPermissions { read, ..Default::default() })
-                };
+                let permissions = ScriptPermissions { read, ..Default::default() };
+                let question =
+                    permit(question, permissions).with_timeout(Duration::from_millis(150));
                 let said = shown(&host.run(&question).await);
                 assert!(!said.starts_with("Internal: "), "{name}: {said}");
                 assert!(!said.contains("root:x:0"), "{name}: {said}");
@@ -264,8 +263,7 @@ async fn a_worker_that_does_not_read_is_late() {
     let suite = suite(&[]);
     let host = online(suite.path(), 8 << 20);
     let code = "fetch('http://example.com/'); Array.prototype.copyWithin.call({ length: 2 ** 53 - 1 }, 0, 1)";
-    let question =
-        ScriptQuestion { timeout: Some(Duration::from_millis(300)), ..with_net(body(code)) };
+    let question = with_net(body(code)).with_timeout(Duration::from_millis(300));
     let said = shown(&host.run(&question).await);
     assert!(said.starts_with("Timeout: "), "{said}");
     assert_honest(&host, code).await;
@@ -296,7 +294,7 @@ async fn content_of_32_mib_is_taken() {
         ("bytes.js", "module.exports = () => require('fs').readFileSync('data/text').length"),
     ]);
     let host = online(suite.path(), most);
-    let minute = |question| ScriptQuestion { timeout: Some(Duration::from_mins(1)), ..question };
+    let minute = |question: ScriptQuestion| question.with_timeout(Duration::from_mins(1));
     let read = ScriptPermissions { read: vec!["data".to_owned()], ..Default::default() };
     assert_eq!(
         shown(&host.run(&minute(file("data.js", None))).await),
@@ -317,7 +315,7 @@ async fn workers_without_memory_end_with_an_error() {
     let suite = suite(&[]);
     let host = host(suite.path());
     let code = "return new TextDecoder().decode(new Uint8Array(110 << 20).fill(255)).length";
-    let question = ScriptQuestion { timeout: Some(Duration::from_mins(1)), ..body(code) };
+    let question = body(code).with_timeout(Duration::from_mins(1));
     let said = shown(&host.run(&question).await);
     assert!(said.starts_with("Memory: out of memory: beside the 128 MiB of the script"), "{said}");
     assert_honest(&host, code).await;
@@ -331,7 +329,7 @@ async fn engines_without_memory_report_it_everywhere() {
         "const all = []; for (;;) all.push('x'.repeat(1e6) + all.length)",
         "return 'a'.repeat(1e6).replace(/(?=(a*))/g, '$1').length",
     ] {
-        let question = ScriptQuestion { timeout: Some(Duration::from_mins(1)), ..body(code) };
+        let question = body(code).with_timeout(Duration::from_mins(1));
         let said = shown(&host.run(&question).await);
         assert!(said.starts_with("Memory: it used more than 128 MiB"), "{code}: {said}");
     }
@@ -340,8 +338,7 @@ async fn engines_without_memory_report_it_everywhere() {
         ("numbers.json", &numbers),
         ("check.js", "module.exports = () => require('./numbers.json').length"),
     ]);
-    let question =
-        ScriptQuestion { timeout: Some(Duration::from_mins(1)), ..file("check.js", None) };
+    let question = file("check.js", None).with_timeout(Duration::from_mins(1));
     let said = shown(&self::host(suite.path()).run(&question).await);
     assert!(said.starts_with("Memory: it used more than 128 MiB"), "{said}");
 }
@@ -350,10 +347,7 @@ async fn engines_without_memory_report_it_everywhere() {
 async fn the_text_of_an_error_is_bounded() {
     let suite = suite(&[]);
     let host = host(suite.path());
-    let question = ScriptQuestion {
-        timeout: Some(Duration::from_mins(1)),
-        ..body("throw new Error('é'.repeat(1e7))")
-    };
+    let question = body("throw new Error('é'.repeat(1e7))").with_timeout(Duration::from_mins(1));
     let Ok(answer) = host.run(&question).await else { panic!("it threw") };
     let ScriptOutcome::Threw { message: Some(message), stack, thrown } = answer.outcome else {
         panic!("it threw an error")
@@ -377,7 +371,7 @@ async fn random_bytes_are_as_many_as_asked_or_refused() {
         ("-1", "threw the sandbox gives at most 32 MiB of random bytes at once"),
     ] {
         let args = vec![format!("\"{size}\"").into()];
-        let question = ScriptQuestion { args, ..file("r.js", None) };
+        let question = file("r.js", None).with_args(args);
         assert_eq!(shown(&host.run(&question).await), expected, "{size}");
     }
 }

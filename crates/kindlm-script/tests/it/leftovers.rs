@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kindlm_script::{HostOptions, ScriptHost};
 use kindlm_testing::installed;
-use kindlm_types::script::{ScriptQuestion, ScriptRuntime};
+use kindlm_types::script::ScriptRuntime;
 
 use crate::interpreters::with;
 use crate::support::{body, folder, options, shown};
@@ -77,8 +77,7 @@ async fn a_timeout_ends_child_processes() {
         }
         let folder = folder(&[]);
         let host = host(folder.path());
-        let timeout = Some(Duration::from_secs(3));
-        let question = ScriptQuestion { timeout, ..body(&format!("{start}{endless}")) };
+        let question = body(&format!("{start}{endless}")).with_timeout(Duration::from_secs(3));
         let said = shown(&host.run(&with(runtime, question)).await);
         assert!(said.starts_with("Timeout"), "{program}: {said}");
         assert_ended(&started(folder.path())).await;

@@ -34,28 +34,30 @@ pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
+/// Returns a script that is called with an output and a context.
+pub(crate) fn from_source(runtime: ScriptRuntime, source: ScriptSource) -> ScriptQuestion {
+    ScriptQuestion::new(runtime, source)
+        .with_args(vec![r#""hello world""#.into(), r#"{"vars":{"topic":"bananas"}}"#.into()])
+        .with_timeout(Duration::from_secs(20))
+}
+
 /// Returns an inline script with the parameters `output`, `context` and `process`.
 pub(crate) fn body(code: &str) -> ScriptQuestion {
-    ScriptQuestion {
-        runtime: ScriptRuntime::QuickJs,
-        source: ScriptSource::Body {
-            params: vec!["output".to_owned(), "context".to_owned(), "process".to_owned()],
-            code: code.into(),
-        },
-        args: vec![r#""hello world""#.into(), r#"{"vars":{"topic":"bananas"}}"#.into()],
-        permissions: Arc::default(),
-        timeout: Some(Duration::from_secs(20)),
-    }
+    let source = ScriptSource::Body {
+        params: vec!["output".to_owned(), "context".to_owned(), "process".to_owned()],
+        code: code.into(),
+    };
+    from_source(ScriptRuntime::QuickJs, source)
 }
 
 pub(crate) fn file(path: &str, function: Option<&str>) -> ScriptQuestion {
     let source =
         ScriptSource::File { path: path.to_owned(), function: function.map(str::to_owned) };
-    ScriptQuestion { source, ..body("") }
+    from_source(ScriptRuntime::QuickJs, source)
 }
 
 pub(crate) fn permit(question: ScriptQuestion, permissions: ScriptPermissions) -> ScriptQuestion {
-    ScriptQuestion { permissions: Arc::new(permissions), ..question }
+    question.with_permissions(Arc::new(permissions))
 }
 
 /// Scripts that return objects with `toJSON` or wrapped values, and the results. A boolean or a number from such an

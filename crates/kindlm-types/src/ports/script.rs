@@ -13,6 +13,7 @@ use crate::BoxFuture;
 
 /// A script to run once.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ScriptQuestion {
     /// The runtime.
     pub runtime: ScriptRuntime,
@@ -225,6 +226,32 @@ pub enum ScriptErrorKind {
 }
 
 impl ScriptQuestion {
+    /// Creates a run of a script without arguments and permissions, with the time limit of the host.
+    pub fn new(runtime: ScriptRuntime, source: ScriptSource) -> Self {
+        Self { runtime, source, args: Vec::new(), permissions: Arc::default(), timeout: None }
+    }
+
+    /// Sets the arguments, each as JSON text.
+    #[must_use]
+    pub fn with_args(mut self, args: Vec<Arc<str>>) -> Self {
+        self.args = args;
+        self
+    }
+
+    /// Sets the permissions.
+    #[must_use]
+    pub fn with_permissions(mut self, permissions: Arc<ScriptPermissions>) -> Self {
+        self.permissions = permissions;
+        self
+    }
+
+    /// Sets the time limit; `None` for the limit of the host.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
     /// Returns a key that is equal for equal questions, and differs for different ones.
     pub(crate) fn key(&self) -> String {
         let Self { runtime, source, args, permissions, timeout } = self;

@@ -18,13 +18,9 @@ pub(crate) fn compiled(
     source: &ScriptSource,
 ) -> Result<(), Problem> {
     let Some(compile) = &setup.compile_script else { return Ok(()) };
-    let question = ScriptQuestion {
-        runtime,
-        source: source.clone(),
-        args: Vec::new(),
-        permissions: Arc::clone(&settings.permissions),
-        timeout: settings.timeout,
-    };
+    let question = ScriptQuestion::new(runtime, source.clone())
+        .with_permissions(Arc::clone(&settings.permissions))
+        .with_timeout(settings.timeout);
     match compile(&question) {
         Err(err) if err.kind == ScriptErrorKind::Load => {
             let problem = Problem::new("", format!("the script does not parse: {}", err.message));

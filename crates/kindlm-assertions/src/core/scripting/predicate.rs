@@ -60,13 +60,11 @@ impl Predicate {
 
     /// Returns the question that runs the script on a value.
     pub(crate) fn question(&self, value: &Value, evidence: &Evidence<'_>) -> Question {
-        Question::Script(ScriptQuestion {
-            runtime: self.settings.runtime,
-            source: self.source.clone(),
-            args: vec![ecma::stringify(value).into(), context(evidence, None)],
-            permissions: Arc::clone(&self.settings.permissions),
-            timeout: self.settings.timeout,
-        })
+        let question = ScriptQuestion::new(self.settings.runtime, self.source.clone())
+            .with_args(vec![ecma::stringify(value).into(), context(evidence, None)])
+            .with_permissions(Arc::clone(&self.settings.permissions))
+            .with_timeout(self.settings.timeout);
+        Question::Script(question)
     }
 
     /// Returns the script's verdict on a value, or the reason why there is no verdict.

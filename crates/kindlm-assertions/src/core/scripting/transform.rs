@@ -39,13 +39,11 @@ impl Transform {
 
     /// Returns the question that runs the script on an output.
     pub(crate) fn question(&self, evidence: &Evidence<'_>) -> Question {
-        Question::Script(ScriptQuestion {
-            runtime: self.settings.runtime,
-            source: self.source.clone(),
-            args: vec![output(evidence), context(evidence, None)],
-            permissions: Arc::clone(&self.settings.permissions),
-            timeout: self.settings.timeout,
-        })
+        let question = ScriptQuestion::new(self.settings.runtime, self.source.clone())
+            .with_args(vec![output(evidence), context(evidence, None)])
+            .with_permissions(Arc::clone(&self.settings.permissions))
+            .with_timeout(self.settings.timeout);
+        Question::Script(question)
     }
 }
 

@@ -55,13 +55,12 @@ impl Scoring {
             context["threshold"] = json!(threshold);
         }
         let args = [Value::Object(scores), context];
-        Question::Script(ScriptQuestion {
-            runtime: self.runtime,
-            source: self.source.clone(),
-            args: args.iter().map(|it| ecma::stringify(it).into()).collect(),
-            permissions: Arc::clone(&self.settings.permissions),
-            timeout: self.settings.timeout,
-        })
+        let args = args.iter().map(|it| ecma::stringify(it).into()).collect();
+        let question = ScriptQuestion::new(self.runtime, self.source.clone())
+            .with_args(args)
+            .with_permissions(Arc::clone(&self.settings.permissions))
+            .with_timeout(self.settings.timeout);
+        Question::Script(question)
     }
 
     /// Returns the result of the set, without the results of its checks.

@@ -114,13 +114,11 @@ fn inline(code: &str) -> ScriptSource {
 
 impl JavaScript {
     fn question(&self, evidence: &Evidence<'_>) -> Question {
-        Question::Script(ScriptQuestion {
-            runtime: self.settings.runtime,
-            source: self.source.clone(),
-            args: vec![output(evidence), context(evidence, self.config.as_ref())],
-            permissions: Arc::clone(&self.settings.permissions),
-            timeout: self.settings.timeout,
-        })
+        let question = ScriptQuestion::new(self.settings.runtime, self.source.clone())
+            .with_args(vec![output(evidence), context(evidence, self.config.as_ref())])
+            .with_permissions(Arc::clone(&self.settings.permissions))
+            .with_timeout(self.settings.timeout);
+        Question::Script(question)
     }
 
     fn errored(&self, code: FailureCode, message: String) -> AssertionResult {

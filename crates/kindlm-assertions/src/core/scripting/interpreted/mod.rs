@@ -122,13 +122,11 @@ impl Interpreted {
     }
 
     fn question(&self, evidence: &Evidence<'_>) -> Question {
-        Question::Script(ScriptQuestion {
-            runtime: self.settings.runtime,
-            source: self.source.clone(),
-            args: vec![output(evidence), context(evidence, self.config.as_ref())],
-            permissions: Arc::clone(&self.settings.permissions),
-            timeout: self.settings.timeout,
-        })
+        let question = ScriptQuestion::new(self.settings.runtime, self.source.clone())
+            .with_args(vec![output(evidence), context(evidence, self.config.as_ref())])
+            .with_permissions(Arc::clone(&self.settings.permissions))
+            .with_timeout(self.settings.timeout);
+        Question::Script(question)
     }
 
     /// Returns the result for the outcome of the script.
