@@ -216,14 +216,10 @@ impl Scores<'_> {
             Some(turn) => format!("{turn}: {}", self.label),
             None => self.label.into_owned(),
         };
-        ScoreSummary {
-            assertion: self.of.assertion.clone(),
-            label,
-            class: self.of.class,
-            mean: self.sum / f64::from(self.count),
-            min: self.min,
-            max: self.max,
-            count: self.count,
-        }
+        let mean = self.sum / f64::from(self.count);
+        let assertion = self.of.assertion.clone();
+        let mut summary = ScoreSummary::new(assertion, label, self.of.class, mean);
+        (summary.min, summary.max, summary.count) = (self.min, self.max, self.count);
+        summary
     }
 }

@@ -156,7 +156,9 @@ impl<Cases: CaseSource> CaseSource for Merged<Cases> {
 
     fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
         let (part, at) = *self.order.get(position)?;
-        Some(CaseMark { plan_index: None, ..self.parts.get(part)?.mark(at)? })
+        let mut mark = self.parts.get(part)?.mark(at)?;
+        mark.plan_index = None;
+        Some(mark)
     }
 
     fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {

@@ -165,7 +165,7 @@ impl CaseSource for Recorded<'_> {
         let model = unit.target(self.suite);
         let part = self.plan.part.as_ref();
         let plan_index = part.and_then(|it| it.cases.get(position).copied());
-        Some(CaseMark { model, outcome: *self.streamed.outcomes.get(position)?, plan_index })
+        Some(CaseMark::new(model, *self.streamed.outcomes.get(position)?, plan_index))
     }
 
     fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {

@@ -51,7 +51,7 @@ impl CaseSource for Generated {
 
     fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
         let case = self.of(position);
-        let mark = CaseMark { model: &case.model, outcome: case.outcome, plan_index: None };
+        let mark = CaseMark::new(&case.model, case.outcome, None);
         (position < self.len).then_some(mark)
     }
 

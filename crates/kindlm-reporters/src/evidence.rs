@@ -209,11 +209,7 @@ mod tests {
 
     #[test]
     fn schema_errors_outside_the_message_are_listed() {
-        let error = |pointer: &str, expected: &str| Mismatch {
-            pointer: pointer.to_owned(),
-            expected: expected.to_owned(),
-            actual: None,
-        };
+        let error = |pointer: &str, expected: &str| Mismatch::new(pointer, expected, None);
         let errors = vec![error("", "must have `q`"), error("/a", "must be string")];
         let result = |message: &str| {
             let code = kindlm_types::FailureCode::new("SCHEMA_INVALID");
@@ -231,11 +227,7 @@ mod tests {
     #[test]
     fn equal_schema_errors_at_other_places_are_listed() {
         let errors: Vec<Mismatch> = (0..30)
-            .map(|index| Mismatch {
-                pointer: format!("/{index}"),
-                expected: "must be string".to_owned(),
-                actual: None,
-            })
+            .map(|index| Mismatch::new(format!("/{index}"), "must be string", None))
             .collect();
         let code = kindlm_types::FailureCode::new("SCHEMA_INVALID");
         let result =
@@ -248,11 +240,8 @@ mod tests {
     #[test]
     fn evidence_reads_like_a_diff() {
         let text = |it: &str| it.to_owned();
-        let mismatch = |pointer: &str, actual: Option<&str>| Mismatch {
-            pointer: text(pointer),
-            expected: text("24.9"),
-            actual: actual.map(text),
-        };
+        let mismatch =
+            |pointer: &str, actual: Option<&str>| Mismatch::new(pointer, "24.9", actual.map(text));
         let long = "x".repeat(40);
         for (evidence, expected) in [
             (

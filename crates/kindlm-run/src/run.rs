@@ -292,7 +292,7 @@ pub(crate) fn specify(
 fn specify_inline(place: &SuiteFolder, suite: &mut Suite) {
     let text = suite.info.config_sha256.clone();
     suite.info.files =
-        text.into_iter().map(|sha256| FileDigest { path: place.name.clone(), sha256 }).collect();
+        text.into_iter().map(|sha256| FileDigest::new(place.name.clone(), sha256)).collect();
     suite.info.suite_digest = Some(suite_digest(&suite.info.files));
 }
 

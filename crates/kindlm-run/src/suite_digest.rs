@@ -42,7 +42,7 @@ pub fn file_digests(place: &SuiteFolder, files: &Folder, suite: &Suite) -> Vec<F
     for tree in files.trees() {
         add_folder(&mut digests, root, &tree, &outputs);
     }
-    digests.into_iter().map(|(path, sha256)| FileDigest { path, sha256 }).collect()
+    digests.into_iter().map(|(path, sha256)| FileDigest::new(path, sha256)).collect()
 }
 
 /// Adds the digests of the files in a folder, without the reports. A large folder is one entry.
@@ -79,7 +79,7 @@ fn add_folder(
 /// Returns SHA-256 over the lines `<sha256>  <path>` of the files, which is the format of `sha256sum`.
 pub fn suite_digest(files: &[FileDigest]) -> String {
     let mut digest = Sha256::new();
-    for FileDigest { path, sha256 } in files {
+    for FileDigest { path, sha256, .. } in files {
         digest.update(format!("{sha256}  {path}\n"));
     }
     HEXLOWER.encode(&digest.finalize())
@@ -112,7 +112,7 @@ fn written(suite: &Suite) -> impl Iterator<Item = PathBuf> {
 fn digests_in(root: &Path, files: &[PathBuf]) -> Vec<FileDigest> {
     let mut digests: Vec<FileDigest> = files
         .iter()
-        .filter_map(|it| Some(FileDigest { path: shown(root, it), sha256: hash_file(it).ok()? }))
+        .filter_map(|it| Some(FileDigest::new(shown(root, it), hash_file(it).ok()?)))
         .collect();
     digests.sort();
     digests
@@ -237,7 +237,7 @@ mod tests {
             fs::write(folder.path().join(format!("app/{index}.ts")), "text").unwrap();
         }
         let files = Folder::open(folder.path()).unwrap();
-        files.tree("app", TreeLimits { bytes: 1 << 20, files: 1_000 }).unwrap();
+        files.tree("app", TreeLimits::new(1 << 20, 1_000)).unwrap();
         let digests = file_digests(&place(folder.path()), &files, &Suite::default());
         assert_eq!(paths(&digests), ["app/"]);
         assert_eq!(digest_of(folder.path(), "app/").unwrap(), digests[0].sha256);
@@ -253,7 +253,7 @@ mod tests {
         }
         fs::write(app.join("main.ts"), "text").unwrap();
         let files = Folder::open(folder.path()).unwrap();
-        files.tree("app", TreeLimits { bytes: 1 << 20, files: 1_000 }).unwrap();
+        files.tree("app", TreeLimits::new(1 << 20, 1_000)).unwrap();
         let reports = vec![("json".to_owned(), "app/report.json".to_owned())];
         let suite = Suite { reports, ..Suite::default() };
         let digests = file_digests(&place(folder.path()), &files, &suite);

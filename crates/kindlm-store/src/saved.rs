@@ -114,7 +114,7 @@ impl CaseSource for SavedCases {
     fn mark(&self, position: usize) -> Option<CaseMark<'_>> {
         let case = self.cases.get(position)?;
         let model = self.models.get(case.model)?;
-        Some(CaseMark { model, outcome: case.outcome, plan_index: case.plan_index })
+        Some(CaseMark::new(model, case.outcome, case.plan_index))
     }
 
     fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError> {

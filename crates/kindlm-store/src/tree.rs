@@ -51,7 +51,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
         let _ = write!(text, "{byte:02x}");
         text
     });
-    Ok(FileTree { is_folder, digest })
+    Ok(FileTree::new(is_folder, digest))
 }
 
 /// Returns the limit that a file or folder exceeds, and its unit.
@@ -125,10 +125,10 @@ mod tests {
             (u64::MAX, 1, Some((1, "files"))),
             (u64::MAX, 2, None),
         ] {
-            let found = beyond(folder.path(), TreeLimits { bytes, files }).unwrap();
+            let found = beyond(folder.path(), TreeLimits::new(bytes, files)).unwrap();
             assert_eq!(found, expected);
         }
-        let file = beyond(&folder.path().join("in/a"), TreeLimits { bytes: 4, files: 1 }).unwrap();
+        let file = beyond(&folder.path().join("in/a"), TreeLimits::new(4, 1)).unwrap();
         assert_eq!(file, Some((4, "bytes")));
     }
 

@@ -89,7 +89,7 @@ impl Similar {
     }
 
     fn question(&self, text: &str) -> Question {
-        Question::Embedding(EmbeddingQuestion { model: self.model.clone(), text: text.to_owned() })
+        Question::Embedding(EmbeddingQuestion::new(self.model.clone(), text))
     }
 
     fn label(&self) -> &'static str {

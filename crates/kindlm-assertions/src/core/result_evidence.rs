@@ -198,10 +198,9 @@ pub(crate) fn trajectory<E: Into<String>, A: Into<String>>(
 /// Returns the places at which a value violates a schema.
 pub(crate) fn violations(schema: &Schema, value: &Value) -> Vec<Mismatch> {
     let found = schema.violations(value).into_iter().take(MOST);
-    let mismatch = |it: kindlm_schema::Violation| Mismatch {
-        actual: value.pointer(&it.instance).map(shown),
-        pointer: it.instance,
-        expected: it.message,
+    let mismatch = |it: kindlm_schema::Violation| {
+        let actual = value.pointer(&it.instance).map(shown);
+        Mismatch::new(it.instance, it.message, actual)
     };
     found.map(mismatch).collect()
 }
@@ -244,7 +243,7 @@ pub(crate) fn mismatch(
     actual: Option<&Value>,
 ) -> Mismatch {
     let expected = shortened(&expected.into());
-    Mismatch { pointer: pointer.into(), expected, actual: actual.map(shown) }
+    Mismatch::new(pointer, expected, actual.map(shown))
 }
 
 /// Returns the evidence of a call whose arguments differ. An empty `call_id` is left out.

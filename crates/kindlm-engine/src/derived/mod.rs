@@ -31,10 +31,10 @@ pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<Derived
                 Err(err) => Err(err.to_string()),
                 Ok(parsed) => value(parsed, model, &before(&metrics, index)),
             };
-            DerivedValue { model: model.model.clone(), value }
+            DerivedValue::new(model.model.clone(), value)
         });
         let values = values.collect();
-        metrics.push(DerivedMetric { name: name.clone(), formula: formula.clone(), values });
+        metrics.push(DerivedMetric::new(name.clone(), formula.clone(), values));
     }
     metrics
 }
@@ -80,12 +80,7 @@ mod tests {
 
     #[test]
     fn formulas_see_sums_and_each_other() {
-        let total = |name: &str, sum: f64, weight: f64| NamedTotal {
-            name: name.to_owned(),
-            sum,
-            weight,
-            count: 2,
-        };
+        let total = |name: &str, sum: f64, weight: f64| NamedTotal::new(name, sum, weight, 2);
         let model = ModelTotals {
             model: "m".to_owned(),
             totals: SuiteTotals { executions: 2, ..SuiteTotals::default() },

@@ -29,12 +29,7 @@ impl Running<'_> {
             let message = "the test has a `workspace`, but no maker of workspaces is set: set `Run::workspaces`";
             return Err(ExecutionError::Internal { message: message.to_owned() });
         };
-        let of = WorkFor {
-            case: &execution.case,
-            model: &execution.model,
-            repeat: execution.repeat,
-            timeout,
-        };
+        let of = WorkFor::new(&execution.case, &execution.model, execution.repeat, timeout);
         workspaces.open(spec, of, self.run.ports.commands).await.map(Some).map_err(failed)
     }
 

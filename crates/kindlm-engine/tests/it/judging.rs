@@ -260,7 +260,7 @@ static EMBEDS: Meta = Meta {
 impl Embeds {
     fn question(&self) -> Question {
         let model = self.0.map(str::to_owned);
-        Question::Embedding(EmbeddingQuestion { model, text: "text".to_owned() })
+        Question::Embedding(EmbeddingQuestion::new(model, "text"))
     }
 }
 
@@ -371,7 +371,7 @@ impl Assertion for Nags {
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
         let text = evidence.answers.len().to_string();
-        vec![Question::Embedding(EmbeddingQuestion { model: None, text })]
+        vec![Question::Embedding(EmbeddingQuestion::new(None, text))]
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

@@ -437,7 +437,7 @@ mod tests {
                 }),
             ),
         ] {
-            let format = ResponseFormat { name: "n".to_owned(), schema: json!({}) };
+            let format = ResponseFormat::new("n", json!({}));
             let prompt =
                 Prompt { response_format: is_judge.then_some(format), ..Prompt::default() };
             let mut body = own.as_object().unwrap().clone();

@@ -118,5 +118,5 @@ fn file(line: &str, is_html: bool) -> Option<FileDigest> {
     } else {
         path.to_owned()
     };
-    Some(FileDigest { path, sha256: sha256.to_owned() })
+    Some(FileDigest::new(path, sha256))
 }

@@ -443,11 +443,7 @@ mod tests {
             response: None,
         };
         let calls = [call("look", 24), call("refund", 249), call("refund", 24)];
-        let mismatch = |actual: &str| Mismatch {
-            pointer: "/amount".to_owned(),
-            expected: "25".to_owned(),
-            actual: Some(actual.to_owned()),
-        };
+        let mismatch = |actual: &str| Mismatch::new("/amount", "25", Some(actual.to_owned()));
         for (tool, id, actual, expected) in [
             ("refund", Some("call_0"), "249", Some(1)),
             ("refund", Some("call_0"), "24", Some(2)),
@@ -489,11 +485,7 @@ mod tests {
 
     #[test]
     fn a_table_of_schema_errors_replaces_its_message() {
-        let error = |pointer: &str, expected: &str| Mismatch {
-            pointer: pointer.to_owned(),
-            expected: expected.to_owned(),
-            actual: None,
-        };
+        let error = |pointer: &str, expected: &str| Mismatch::new(pointer, expected, None);
         for (message, expected) in [
             ("/: `id` is required; /a: expected a string", true),
             ("/: `id` is required; /a: expected a string (in the cart)", false),

@@ -376,8 +376,7 @@ fn parts_of_checks_are_nested_and_named_scores_are_shown() {
     soft.metric = Some("humour".to_owned());
     let mut graded =
         part("graded", vec![part("first", vec![part("deep", vec![])]), part("second", vec![])]);
-    graded.named_scores =
-        vec![NamedScore { name: "clarity".to_owned(), score: score(0.75), weight: 1.0 }];
+    graded.named_scores = vec![NamedScore::new("clarity", score(0.75), 1.0)];
     report.cases[0].executions[0].results = vec![graded, soft];
     let page = page(&report);
     check(&page);

@@ -74,11 +74,7 @@ fn evidence(code: &str) -> Option<ResultEvidence> {
         "TOOL_CALL_ARGS_MISMATCH" => ResultEvidence::ToolCall {
             tool: text("lookup_order"),
             call_id: None,
-            mismatches: vec![Mismatch {
-                pointer: text("/order_id"),
-                expected: text("\"12345\""),
-                actual: Some(text("\"54321\"")),
-            }],
+            mismatches: vec![Mismatch::new("/order_id", "\"12345\"", Some(text("\"54321\"")))],
         },
         "PII_DETECTED" => ResultEvidence::Matches {
             of: CheckedText::Output,

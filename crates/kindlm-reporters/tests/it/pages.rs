@@ -137,18 +137,13 @@ fn compared() -> Report {
         alpha: 0.05,
         pass_rate: Some(change),
         cases,
-        assertions: vec![AssertionChange {
-            assertion: "judge".to_owned(),
-            label: None,
-            change,
-            adjusted_p_value: 0.002,
-        }],
-        differences: vec![ConditionChange {
-            condition: Condition::Prompt,
-            name: Some("support".to_owned()),
-            before: Some("sha256:aa".to_owned()),
-            after: None,
-        }],
+        assertions: vec![AssertionChange::new("judge", None, change, 0.002)],
+        differences: vec![ConditionChange::new(
+            Condition::Prompt,
+            Some("support".to_owned()),
+            Some("sha256:aa".to_owned()),
+            None,
+        )],
     });
     report
 }

@@ -225,10 +225,10 @@ fn files(before: &PastResults, after: &PastResults, head: &RunHead) -> Vec<FileC
     let config = head.config_path.as_deref().unwrap_or(project::CONFIG);
     let config = config.rsplit(['/', '\\']).next().unwrap_or(config);
     let mut all: BTreeMap<&str, (Option<&String>, Option<&String>)> = BTreeMap::new();
-    for FileDigest { path, sha256 } in &before.files {
+    for FileDigest { path, sha256, .. } in &before.files {
         all.entry(path).or_default().0 = Some(sha256);
     }
-    for FileDigest { path, sha256 } in &after.files {
+    for FileDigest { path, sha256, .. } in &after.files {
         all.entry(path).or_default().1 = Some(sha256);
     }
     let changes = all.into_iter().filter(|(path, _)| *path != config);

@@ -27,7 +27,7 @@ fn report(run: &str, repeats: &str) -> Report {
     };
     report.suite.config_sha256 = Some("1".repeat(64));
     report.suite.assertion_sets = vec![rules("1")];
-    report.suite.files = vec![FileDigest { path: "a.csv".to_owned(), sha256: "2".repeat(64) }];
+    report.suite.files = vec![FileDigest::new("a.csv", "2".repeat(64))];
     let mut case = report.cases[0].clone();
     "refund late".clone_into(&mut case.case);
     "model".clone_into(&mut case.model);
@@ -171,7 +171,7 @@ fn stored_answers_are_no_new_evidence() {
 
 #[test]
 fn repeats_that_end_early_count_by_run() {
-    let early = EarlyEnd { max: 5, test: None, decision: None };
+    let early = EarlyEnd::new(5, None, None);
     let mut reports = [report("a", "ppppp"), report("b", "f"), report("c", "f")];
     for it in &mut reports {
         it.cases[0].early_end = Some(early);

@@ -230,7 +230,7 @@ fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
         .filter_map(|((id, label), differences)| {
             let (change, _) = measure(test, differences.into_iter())?;
             let (assertion, label) = (id.to_owned(), label.map(str::to_owned));
-            Some(AssertionChange { assertion, label, change, adjusted_p_value: 1.0 })
+            Some(AssertionChange::new(assertion, label, change, 1.0))
         })
         .collect();
     let p_values: Vec<f64> = rows.iter().map(|it| it.change.p_value).collect();

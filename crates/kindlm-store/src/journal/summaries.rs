@@ -146,21 +146,15 @@ mod tests {
             let execution = Execution { case: name.to_owned(), repeat, ..Execution::default() };
             ExecutionResult { judge_cost_usd: None, ..ExecutionResult::new(execution, Vec::new()) }
         };
+        let mut score = ScoreSummary::new("contains", "Contains: \"ö\"", Class::Deterministic, 0.5);
+        // Equal numbers with different JSON text.
+        score.min = if repeats == 1 { -0.0 } else { 0.0 };
         CaseResult {
             tags: vec!["a".to_owned()],
             digest: Some("0f".to_owned()),
             pass_rate: 1.0,
             repeats,
-            scores: vec![ScoreSummary {
-                assertion: "contains".to_owned(),
-                label: "Contains: \"ö\"".to_owned(),
-                class: Class::Deterministic,
-                mean: 0.5,
-                // Equal numbers with different JSON text.
-                min: if repeats == 1 { -0.0 } else { 0.0 },
-                max: 0.5,
-                count: 1,
-            }],
+            scores: vec![score],
             latency_avg_ms: Some(0.1),
             total_tokens: 3,
             executions: (0..repeats).map(execution).collect(),

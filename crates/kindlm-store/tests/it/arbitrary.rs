@@ -321,10 +321,8 @@ fn verdict() -> impl Strategy<Value = Verdict> {
 fn assertion_result() -> impl Strategy<Value = AssertionResult> {
     (simple_result(), vec(simple_result(), 0..2), vec((text(), number(), number()), 0..2)).prop_map(
         |(result, components, scores)| {
-            let named_scores = scores.into_iter().map(|(name, score, weight)| NamedScore {
-                name,
-                score: Score::new(score).unwrap(),
-                weight,
+            let named_scores = scores.into_iter().map(|(name, score, weight)| {
+                NamedScore::new(name, Score::new(score).unwrap(), weight)
             });
             AssertionResult { components, named_scores: named_scores.collect(), ..result }
         },

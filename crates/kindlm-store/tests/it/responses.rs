@@ -223,8 +223,7 @@ fn the_file_name_depends_on_the_whole_request() {
         digest_of(|it| it.tools.push(ToolSpec::default())),
         digest_of(|it| it.tool_choice = Some(ToolChoice::None)),
         digest_of(|it| {
-            it.response_format =
-                Some(ResponseFormat { name: "x".to_owned(), schema: json!({"type": "object"}) });
+            it.response_format = Some(ResponseFormat::new("x", json!({"type": "object"})));
         }),
         digest_of(|it| it.sample = 1),
         digest_of(|it| it.sample = 2),

@@ -41,25 +41,20 @@ pub fn sample_comparison() -> Comparison {
         pass_rate: Some(change(100, 410, 373)),
         cases: cases(),
         assertions: vec![
-            AssertionChange {
-                assertion: "judge".to_owned(),
-                label: Some("polite".to_owned()),
-                change: change(60, 280, 240),
-                adjusted_p_value: 0.001_2,
-            },
-            AssertionChange {
-                assertion: "contains".to_owned(),
-                label: None,
-                change: RateChange { p_value: 0.6, ..change(40, 190, 189) },
-                adjusted_p_value: 0.6,
-            },
+            AssertionChange::new("judge", Some("polite".to_owned()), change(60, 280, 240), 0.001_2),
+            AssertionChange::new(
+                "contains",
+                None,
+                RateChange { p_value: 0.6, ..change(40, 190, 189) },
+                0.6,
+            ),
         ],
-        differences: vec![ConditionChange {
-            condition: Condition::Prompt,
-            name: Some("support".to_owned()),
-            before: Some("digest 5f1d7a84".to_owned()),
-            after: Some("digest 0c2a5f2d".to_owned()),
-        }],
+        differences: vec![ConditionChange::new(
+            Condition::Prompt,
+            Some("support".to_owned()),
+            Some("digest 5f1d7a84".to_owned()),
+            Some("digest 0c2a5f2d".to_owned()),
+        )],
     }
 }
 

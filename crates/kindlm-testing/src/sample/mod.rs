@@ -116,12 +116,11 @@ pub fn sample_report() -> Report {
         shard: None,
         comparison: Some(sample_comparison()),
         canaries: canaries(),
-        skipped: vec![SkippedCase {
-            case: "answers in French".to_owned(),
-            tags: vec!["tone".to_owned(), "i18n".to_owned()],
-            reason: "`skip: true` in the suite".to_owned(),
-            plan_index: None,
-        }],
+        skipped: vec![SkippedCase::new(
+            "answers in French",
+            vec!["tone".to_owned(), "i18n".to_owned()],
+            "`skip: true` in the suite",
+        )],
         gates: gates(),
         derived: derived(),
         compliance: Some(ComplianceInfo {
@@ -157,8 +156,7 @@ fn judge_identities() -> Vec<JudgeIdentity> {
 }
 
 fn files() -> Vec<FileDigest> {
-    let file =
-        |path: &str, sha256: &str| FileDigest { path: path.to_owned(), sha256: sha256.to_owned() };
+    let file = |path: &str, sha256: &str| FileDigest::new(path, sha256);
     vec![
         file("kindlm.yaml", "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"),
         file("sets/tone.yaml", "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"),
@@ -198,9 +196,8 @@ fn tests() -> Vec<TestInfo> {
 fn derived() -> Vec<DerivedMetric> {
     let metric = |name: &str, formula: &str, of: &dyn Fn(usize) -> Result<f64, String>| {
         let values = models().into_iter().take(2).enumerate();
-        let values = values.map(|(at, model)| DerivedValue { model: model.id, value: of(at) });
-        let (name, formula) = (name.to_owned(), formula.to_owned());
-        DerivedMetric { name, formula, values: values.collect() }
+        let values = values.map(|(at, model)| DerivedValue::new(model.id, of(at)));
+        DerivedMetric::new(name, formula, values.collect())
     };
     let missing = Err("no check gave a score named `recall`".to_owned());
     vec![

@@ -104,11 +104,19 @@ impl JudgeQuestion {
 
 /// A text to convert into an embedding vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EmbeddingQuestion {
     /// The model's id in the suite; `None` for the suite's default.
     pub model: Option<String>,
     /// The text.
     pub text: String,
+}
+
+impl EmbeddingQuestion {
+    /// Creates a question to a model of the suite; `None` for the suite's default.
+    pub fn new(model: Option<String>, text: impl Into<String>) -> Self {
+        Self { model, text: text.into() }
+    }
 }
 
 impl Question {

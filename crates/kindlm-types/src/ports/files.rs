@@ -41,6 +41,7 @@ pub trait Files: Send + Sync {
 
 /// The limits for reading a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TreeLimits {
     /// The maximum total size of all files, in bytes.
     pub bytes: u64,
@@ -51,10 +52,16 @@ pub struct TreeLimits {
 impl TreeLimits {
     /// No limits.
     pub const NONE: Self = Self { bytes: u64::MAX, files: u64::MAX };
+
+    /// Creates limits from the maximum total size in bytes and the maximum number of files.
+    pub const fn new(bytes: u64, files: u64) -> Self {
+        Self { bytes, files }
+    }
 }
 
 /// A file, or a folder with all its contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FileTree {
     /// True for a folder.
     pub is_folder: bool,
@@ -65,6 +72,11 @@ pub struct FileTree {
 impl FileTree {
     /// Names that are omitted at any depth: the folders of git and KindLM.
     pub const LEFT_OUT: [&str; 2] = [".git", ".kindlm"];
+
+    /// Creates the tree of a file or a folder from its digest.
+    pub fn new(is_folder: bool, digest: impl Into<String>) -> Self {
+        Self { is_folder, digest: digest.into() }
+    }
 
     /// Returns true if a name is omitted when a folder is digested, copied or compared.
     pub fn leaves_out(name: &OsStr) -> bool {

@@ -165,11 +165,19 @@ pub enum ToolChoice {
 /// The required format of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ResponseFormat {
     /// A name for the schema, for providers that require one.
     pub name: String,
     /// The JSON Schema of the answer.
     pub schema: Value,
+}
+
+impl ResponseFormat {
+    /// Creates a format from a name and a JSON Schema.
+    pub fn new(name: impl Into<String>, schema: Value) -> Self {
+        Self { name: name.into(), schema }
+    }
 }
 
 /// One request to a model.

@@ -40,6 +40,7 @@ pub trait CaseSource: fmt::Debug {
 
 /// The data of a case that is available without loading it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CaseMark<'a> {
     /// The model's id in the suite.
     pub model: &'a str,
@@ -47,6 +48,13 @@ pub struct CaseMark<'a> {
     pub outcome: Outcome,
     /// The position among the cases of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
+}
+
+impl<'a> CaseMark<'a> {
+    /// Creates the mark of a case. `plan_index` is its position in the whole run, if the report covers a shard.
+    pub const fn new(model: &'a str, outcome: Outcome, plan_index: Option<u64>) -> Self {
+        Self { model, outcome, plan_index }
+    }
 }
 
 /// The reason why a case result could not be loaded.

@@ -218,6 +218,7 @@ impl CaseChangeKind {
 /// The pass rate of the checks with one assertion, and perhaps one label, over the compared cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct AssertionChange {
     /// The assertion's id, such as `judge`; for a prompt assertion the id of its rule.
     pub assertion: String,
@@ -230,9 +231,22 @@ pub struct AssertionChange {
     pub adjusted_p_value: f64,
 }
 
+impl AssertionChange {
+    /// Creates the change of the checks with an assertion, and with a label if it has several.
+    pub fn new(
+        assertion: impl Into<String>,
+        label: Option<String>,
+        change: RateChange,
+        adjusted_p_value: f64,
+    ) -> Self {
+        Self { assertion: assertion.into(), label, change, adjusted_p_value }
+    }
+}
+
 /// A condition that affects results and differs between the two runs, such as a prompt or a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct ConditionChange {
     /// The kind of the condition.
     pub condition: Condition,
@@ -245,6 +259,18 @@ pub struct ConditionChange {
     /// The value after; absent if the run did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
+}
+
+impl ConditionChange {
+    /// Creates the change of a condition, with the name of the prompt, set of rules or model, and its two values.
+    pub fn new(
+        condition: Condition,
+        name: Option<String>,
+        before: Option<String>,
+        after: Option<String>,
+    ) -> Self {
+        Self { condition, name, before, after }
+    }
 }
 
 /// The kind of a condition that affects results.

@@ -16,11 +16,19 @@ pub const MAX_SPECIFIED_TESTS: usize = 1_000;
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FileDigest {
     /// The path relative to the suite's folder, with `/` between folders.
     pub path: String,
     /// SHA-256 of the file's bytes, in lower-case hex.
     pub sha256: String,
+}
+
+impl FileDigest {
+    /// Creates the digest of a file from its path and the SHA-256 of its bytes.
+    pub fn new(path: impl Into<String>, sha256: impl Into<String>) -> Self {
+        Self { path: path.into(), sha256: sha256.into() }
+    }
 }
 
 /// The specification of a test case, for all its models.

@@ -138,6 +138,7 @@ pub struct TextSpan {
 /// A value at a place of a document, and what was expected there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct Mismatch {
     /// The JSON pointer of the value; empty for the whole document.
     pub pointer: String,
@@ -148,15 +149,34 @@ pub struct Mismatch {
     pub actual: Option<String>,
 }
 
+impl Mismatch {
+    /// Creates a mismatch at a JSON pointer; `actual` is `None` if there is no value.
+    pub fn new(
+        pointer: impl Into<String>,
+        expected: impl Into<String>,
+        actual: Option<String>,
+    ) -> Self {
+        Self { pointer: pointer.into(), expected: expected.into(), actual }
+    }
+}
+
 /// A test that failed in the agent's workspace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct FailedTest {
     /// The test's name.
     pub name: String,
     /// The failure message, if it was reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+impl FailedTest {
+    /// Creates a failed test, with its failure message if it was reported.
+    pub fn new(name: impl Into<String>, message: Option<String>) -> Self {
+        Self { name: name.into(), message }
+    }
 }
 
 /// The side of a limit on which a value must be.

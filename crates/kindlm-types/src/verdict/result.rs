@@ -83,6 +83,7 @@ pub struct SetRule {
 
 /// A user-defined score with a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct NamedScore {
     /// The name.
     pub name: String,
@@ -91,6 +92,13 @@ pub struct NamedScore {
     /// The weight in the mean of all scores with this name; 1 if absent.
     #[serde(default = "one")]
     pub weight: f64,
+}
+
+impl NamedScore {
+    /// Creates a score with its weight in the mean of all scores with this name.
+    pub fn new(name: impl Into<String>, score: Score, weight: f64) -> Self {
+        Self { name: name.into(), score, weight }
+    }
 }
 
 fn one() -> f64 {

@@ -82,11 +82,10 @@ impl From<&kindlm_types::DerivedMetric> for DerivedMetric {
 
 impl From<DerivedMetric> for kindlm_types::DerivedMetric {
     fn from(wire: DerivedMetric) -> Self {
-        let values = wire.values.into_iter().map(|it| kindlm_types::DerivedValue {
-            model: it.model,
-            value: it.value.ok_or_else(|| it.error.unwrap_or_default()),
+        let values = wire.values.into_iter().map(|it| {
+            let value = it.value.ok_or_else(|| it.error.unwrap_or_default());
+            kindlm_types::DerivedValue::new(it.model, value)
         });
-        let values = values.collect();
-        Self { name: wire.name, formula: wire.formula, values }
+        Self::new(wire.name, wire.formula, values.collect())
     }
 }

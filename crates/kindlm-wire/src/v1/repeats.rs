@@ -135,19 +135,13 @@ impl From<kindlm_types::EarlyEnd> for EarlyEnd {
 
 impl From<EarlyEnd> for kindlm_types::EarlyEnd {
     fn from(it: EarlyEnd) -> Self {
-        Self {
-            max: it.max,
-            decision: match it.decision {
-                EarlyDecision::Passed => Some(Decision::Pass),
-                EarlyDecision::Failed => Some(Decision::Fail),
-                EarlyDecision::Undecided => None,
-            },
-            test: it.test.map(|it| kindlm_types::RateTest {
-                pass: it.pass,
-                fail: it.fail,
-                alpha: it.alpha,
-                beta: it.beta,
-            }),
-        }
+        let test =
+            it.test.map(|it| kindlm_types::RateTest::new(it.pass, it.fail, it.alpha, it.beta));
+        let decision = match it.decision {
+            EarlyDecision::Passed => Some(Decision::Pass),
+            EarlyDecision::Failed => Some(Decision::Fail),
+            EarlyDecision::Undecided => None,
+        };
+        Self::new(it.max, test, decision)
     }
 }

@@ -447,8 +447,7 @@ fn a_sandbox_that_does_not_start_is_no_agent_that_did_nothing() {
 fn a_failed_sandbox_is_no_failed_command() {
     let run = "#!/bin/sh\n[ \"$1\" = run ] || exit 0\nwhile [ \"$1\" != sh ]; do shift; done; exec \"$@\"\n";
     let suite = with("docker", run);
-    let of =
-        WorkFor { case: "a", model: "b", repeat: 0, timeout: std::time::Duration::from_mins(1) };
+    let of = WorkFor::new("a", "b", 0, std::time::Duration::from_mins(1));
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let spec = isolated(Isolation::Container);
     let folders = Folders::new(suite.options.clone());
@@ -532,7 +531,7 @@ fn git_in_a_workspace_is_not_led_away_by_a_hook() {
     let folders = Folders::new(suite.options.clone());
     for isolation in [Isolation::Copy, Isolation::Worktree] {
         let spec = WorkspaceSpec { isolation, ..spec() };
-        let of = WorkFor { case: "a", model: "command", repeat: 0, timeout: LONG };
+        let of = WorkFor::new("a", "command", 0, LONG);
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let open = folders.open(&spec, of, &suite.shell).await.unwrap();

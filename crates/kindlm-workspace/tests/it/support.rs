@@ -123,12 +123,7 @@ impl Suite {
         wanted: &[Gather],
     ) -> Result<Workspace, WorkspaceError> {
         folders.check(spec)?;
-        let of = WorkFor {
-            case: "a case",
-            model: "command",
-            repeat: 0,
-            timeout: Duration::from_mins(1),
-        };
+        let of = WorkFor::new("a case", "command", 0, Duration::from_mins(1));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let open = folders.open(spec, of, &self.shell).await?;

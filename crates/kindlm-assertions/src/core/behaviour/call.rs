@@ -308,11 +308,11 @@ impl CallPattern {
         if let Some(status) = self.status.filter(|it| !it.is(action.state)) {
             let expected = format!("status {}", format!("{status:?}").to_lowercase());
             let actual = Some(action.state.as_str().to_owned());
-            mismatches.push(Mismatch { pointer: String::new(), expected, actual });
+            mismatches.push(Mismatch::new("", expected, actual));
         }
         // If nothing else differs, the call violates `before` or `after`.
         if let (true, Some(Fit::Differs(expected))) = (mismatches.is_empty(), fit(at)) {
-            mismatches.push(Mismatch { pointer: String::new(), expected, actual: None });
+            mismatches.push(Mismatch::new("", expected, None));
         }
         vec![call(action.name.unwrap_or_default(), action.call_id, mismatches)]
     }

@@ -46,7 +46,7 @@ pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
 /// for all questions of a kind. A schema that dictates the mark would also put it into an answer that only repeats the
 /// judged text.
 pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
-    let ResponseFormat { name, mut schema } = format;
+    let ResponseFormat { name, mut schema, .. } = format;
     let own = schema["properties"].take();
     let mut properties = Map::from_iter([(MARK.to_owned(), json!({"type": "string"}))]);
     properties.extend(own.as_object().cloned().unwrap_or_default());
@@ -54,7 +54,7 @@ pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
     if let Some(required) = schema["required"].as_array_mut() {
         required.insert(0, MARK.into());
     }
-    ResponseFormat { name, schema }
+    ResponseFormat::new(name, schema)
 }
 
 /// Returns the objects of a reply that contain this mark, as written, one per line.
@@ -178,7 +178,7 @@ mod tests {
             "required": ["score"],
             "additionalProperties": false,
         });
-        let format = with_mark(ResponseFormat { name: "score".to_owned(), schema });
+        let format = with_mark(ResponseFormat::new("score", schema));
         let expected = json!({
             "type": "object",
             "properties": { "mark": { "type": "string" }, "score": { "type": "number" } },

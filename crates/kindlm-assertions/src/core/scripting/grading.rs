@@ -66,7 +66,7 @@ fn named_scores(object: &Map<String, Value>) -> (Vec<NamedScore>, Vec<String>) {
         let weight = weights.and_then(|it| it.get(name)).and_then(number_of);
         let weight = weight.filter(|it| it.is_finite() && *it >= 0.0).unwrap_or(1.0);
         match number_of(score).map(Score::new) {
-            Some(Ok(score)) => named.push(NamedScore { name: name.clone(), score, weight }),
+            Some(Ok(score)) => named.push(NamedScore::new(name.clone(), score, weight)),
             _ => ignored.push(name.clone()),
         }
     }

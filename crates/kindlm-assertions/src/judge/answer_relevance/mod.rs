@@ -116,10 +116,7 @@ impl AnswerRelevance {
     }
 
     fn embedding(&self, text: &str) -> Question {
-        Question::Embedding(EmbeddingQuestion {
-            model: self.embedding_model.clone(),
-            text: text.to_owned(),
-        })
+        Question::Embedding(EmbeddingQuestion::new(self.embedding_model.clone(), text))
     }
 
     fn vector<'a>(

@@ -115,7 +115,7 @@ impl Judge {
             system: SYSTEM.into(),
             user: format!("{}\n\n{criterion}", data.text),
             mark: Some(data.mark),
-            format: Some(ResponseFormat { name: "score".to_owned(), schema: reply_schema() }),
+            format: Some(ResponseFormat::new("score", reply_schema())),
             max_tokens: MAX_TOKENS,
             sample: 0,
             shared: 0,

@@ -50,7 +50,7 @@ pub(super) fn inquiry(
         mark: Some(data.mark),
         // The schema does not contain the ids, because a different schema would change the prefix that prompt caches
         // need.
-        format: Some(ResponseFormat { name: "verdicts".to_owned(), schema: reply_schema() }),
+        format: Some(ResponseFormat::new("verdicts", reply_schema())),
         max_tokens: TOKENS.0.saturating_add(TOKENS.1.saturating_mul(count)),
         sample: 0,
         shared: instructions.len(),

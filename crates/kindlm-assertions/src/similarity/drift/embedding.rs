@@ -16,7 +16,7 @@ pub(super) enum Obstacle<'a> {
 }
 
 pub(super) fn question(model: Option<&String>, text: &str) -> Question {
-    Question::Embedding(EmbeddingQuestion { model: model.cloned(), text: text.to_owned() })
+    Question::Embedding(EmbeddingQuestion::new(model.cloned(), text))
 }
 
 /// Returns the drift of the output from the baseline, from 0 to 1, or the obstacle.

@@ -256,7 +256,7 @@ impl Drift {
             system: SYSTEM.into(),
             user: data.text,
             mark: Some(data.mark),
-            format: Some(ResponseFormat { name: "drift".to_owned(), schema: reply_schema() }),
+            format: Some(ResponseFormat::new("drift", reply_schema())),
             max_tokens: MAX_TOKENS,
             sample: 0,
             shared: 0,

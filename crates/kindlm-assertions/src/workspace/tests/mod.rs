@@ -212,7 +212,7 @@ fn one(test: &TestRan, passed: u64) -> AssertionResult {
         TestStatus::Failed => {
             let message = test.message.as_deref().unwrap_or("it failed, and does not say why");
             let (name, message_of) = (test.name.clone(), test.message.as_deref());
-            let failed = vec![FailedTest { name, message: message_of.map(last_lines) }];
+            let failed = vec![FailedTest::new(name, message_of.map(last_lines))];
             AssertionResult::fail(ID, &test.name, TEST_FAILED, message)
                 .with_evidence(ResultEvidence::Tests { passed, failed })
         }

@@ -33,7 +33,7 @@ impl Resolved<'_> {
         let before = self.sink.errors.len();
         self.check_settings(piece, at, &block);
         let mut digest = Digest::default().text("workspace").value(written);
-        let limits = TreeLimits { bytes: block.max_bytes, files: block.max_files };
+        let limits = TreeLimits::new(block.max_bytes, block.max_files);
         let from = self.tree(piece, &format!("{at}/from"), &block.from, limits);
         if let Some(tree) = from {
             digest = digest.text(&tree.digest);

@@ -225,8 +225,7 @@ fn every_codec_asks_for_structured_output_where_its_api_has_it() {
         "additionalProperties": false,
     });
     let mut asked = super::hi();
-    asked.response_format =
-        Some(kindlm_types::ResponseFormat { name: "ruling".to_owned(), schema });
+    asked.response_format = Some(kindlm_types::ResponseFormat::new("ruling", schema));
     let codecs = REGISTRY.iter().filter(|it| matches!(it.kind, Kind::Http(_)));
     for id in codecs.map(|it| it.meta.id) {
         let codec = super::usual(id);

@@ -45,7 +45,7 @@ fn refusing(refused: &'static [(&'static str, u16, &'static str)]) -> MockServer
 
 fn judged(model: &str) -> Prompt {
     let schema = json!({"type": "object", "properties": {"score": {"type": "number"}}});
-    let response_format = Some(ResponseFormat { name: "score".to_owned(), schema });
+    let response_format = Some(ResponseFormat::new("score", schema));
     Prompt { model: model.to_owned(), response_format, ..prompt("hi") }
 }
 

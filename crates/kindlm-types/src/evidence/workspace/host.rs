@@ -8,6 +8,7 @@ use crate::{AgentFolder, BoxFuture, CommandSpec, Commands, Execution};
 
 /// The execution that a workspace belongs to.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct WorkFor<'a> {
     /// The test case's name.
     pub case: &'a str,
@@ -17,6 +18,13 @@ pub struct WorkFor<'a> {
     pub repeat: u32,
     /// The timeout of commands that set none of their own.
     pub timeout: Duration,
+}
+
+impl<'a> WorkFor<'a> {
+    /// Creates the execution of a case by a model, with the timeout of commands that set none of their own.
+    pub const fn new(case: &'a str, model: &'a str, repeat: u32, timeout: Duration) -> Self {
+        Self { case, model, repeat, timeout }
+    }
 }
 
 /// The interface for creating workspaces: folders for agents to work in.

@@ -185,9 +185,7 @@ impl GradingPrompt {
                 user: own.user,
                 images: Vec::new(),
                 mark: own.mark,
-                format: own
-                    .format
-                    .map(|(name, schema)| ResponseFormat { name: name.to_owned(), schema }),
+                format: own.format.map(|(name, schema)| ResponseFormat::new(name, schema)),
                 max_tokens,
                 sample: 0,
                 shared: 0,
