@@ -13,20 +13,19 @@ use serde_json::{Value, json};
 
 const SHOUTED: FailureCode = FailureCode::new("SHOUTED");
 
-pub(crate) static NO_SHOUTING: Registration = Registration {
-    meta: Meta {
-        id: "no-shouting",
-        path: None,
-        summary: "The output has no exclamation mark.",
-        since: "1.0",
-        class: Class::Deterministic,
-        severity: Severity::Gate,
-        codes: &[Code { code: SHOUTED, summary: "The output has an exclamation mark." }],
-        docs: "",
-    },
-    schema: |_| json!({ "type": "object", "properties": {} }),
-    build: Build::Plain(build),
+const META: Meta = Meta {
+    id: "no-shouting",
+    path: None,
+    summary: "The output has no exclamation mark.",
+    since: "1.0",
+    class: Class::Deterministic,
+    severity: Severity::Gate,
+    codes: &[Code::new(SHOUTED, "The output has an exclamation mark.")],
+    docs: "",
 };
+
+pub(crate) static NO_SHOUTING: Registration =
+    Registration::new(META, |_| json!({ "type": "object", "properties": {} }), Build::Plain(build));
 
 #[derive(Debug)]
 struct NoShouting;

@@ -4,11 +4,19 @@ use kindlm_types::FailureCode;
 
 /// A failure code with its meaning.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Code {
     /// The code.
     pub code: FailureCode,
     /// The condition under which the code is given, in one sentence.
     pub summary: &'static str,
+}
+
+impl Code {
+    /// Creates a code with its meaning.
+    pub const fn new(code: FailureCode, summary: &'static str) -> Self {
+        Self { code, summary }
+    }
 }
 
 /// The check needs evidence that was not recorded, so it is errored.

@@ -249,14 +249,9 @@ pub(crate) fn graded_with(
         vars: json!({"context": retrieved}).as_object().unwrap().clone(),
         ..Execution::default()
     };
-    let candidates = [output, "The other one."].map(|it| Candidate {
-        name: "m".into(),
-        execution: Cow::Owned(of(it)),
-        results: &[],
-        is_there: true,
-    });
-    let comparison =
-        check.compares().then_some(OutputComparison { candidates: &candidates, own: 0 });
+    let candidates =
+        [output, "The other one."].map(|it| Candidate::new("m", Cow::Owned(of(it)), &[], true));
+    let comparison = check.compares().then_some(OutputComparison::new(&candidates, 0));
     let execution = of(output);
     let mut answers = Answers::default();
     let mut asked = Vec::new();

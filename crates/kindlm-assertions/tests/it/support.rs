@@ -94,23 +94,16 @@ fn judge(
     };
     let of_others: Vec<Vec<AssertionResult>> =
         recorded.others.iter().map(|it| it.scores.iter().map(scored).collect()).collect();
-    let own = Candidate {
-        name: "this".into(),
-        execution: Cow::Borrowed(&recorded.execution),
-        results: &results,
-        is_there: true,
-    };
-    let others = recorded.others.iter().zip(&of_others).map(|(it, results)| Candidate {
-        name: it.name.as_str().into(),
-        execution: Cow::Owned(Execution {
+    let own = Candidate::new("this", Cow::Borrowed(&recorded.execution), &results, true);
+    let others = recorded.others.iter().zip(&of_others).map(|(it, results)| {
+        let execution = Execution {
             output: it.output.clone().unwrap_or_default(),
             ..recorded.execution.clone()
-        }),
-        results,
-        is_there: it.output.is_some(),
+        };
+        Candidate::new(it.name.as_str(), Cow::Owned(execution), results, it.output.is_some())
     });
     let candidates: Vec<Candidate<'_>> = std::iter::once(own).chain(others).collect();
-    let comparison = OutputComparison { candidates: &candidates, own: 0 };
+    let comparison = OutputComparison::new(&candidates, 0);
     let comparison = Some(comparison).filter(|_| !recorded.others.is_empty());
     let compared = rounds(&comparing, recorded, comparison, &mut blocks)?;
     results.extend(compared);

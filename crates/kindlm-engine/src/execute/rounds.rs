@@ -107,11 +107,9 @@ impl Running<'_> {
             let candidates: Vec<Candidate<'_>> = results
                 .iter()
                 .zip(&names)
-                .map(|(it, name)| Candidate {
-                    name: Cow::Borrowed(name),
-                    execution: Cow::Borrowed(&it.execution),
-                    results: &it.results,
-                    is_there: it.error.is_none(),
+                .map(|(it, name)| {
+                    let execution = Cow::Borrowed(&it.execution);
+                    Candidate::new(name.as_str(), execution, &it.results, it.error.is_none())
                 })
                 .collect();
             let candidates = &candidates;
@@ -122,7 +120,7 @@ impl Running<'_> {
                 let Some((case, _)) = found.filter(|_| awaits && result.error.is_none()) else {
                     return result.clone();
                 };
-                let comparison = OutputComparison { candidates, own };
+                let comparison = OutputComparison::new(candidates, own);
                 self.judge_beside(case, result.clone(), comparison).await
             }))
             .await

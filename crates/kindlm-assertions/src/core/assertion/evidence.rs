@@ -32,6 +32,7 @@ impl<'a> Evidence<'a> {
 ///
 /// The outputs come from the models of the test, and from its prompts if the test has several prompts.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct OutputComparison<'a> {
     /// All outputs in the comparison, in the order of the plan.
     ///
@@ -43,6 +44,7 @@ pub struct OutputComparison<'a> {
 
 /// An output in a comparison.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Candidate<'a> {
     /// The name in reports: the model, and the test if several tests are compared.
     pub name: Cow<'a, str>,
@@ -54,7 +56,24 @@ pub struct Candidate<'a> {
     pub is_there: bool,
 }
 
+impl<'a> Candidate<'a> {
+    /// Creates an output in a comparison from its execution and the results of the checks that judge it alone.
+    pub fn new(
+        name: impl Into<Cow<'a, str>>,
+        execution: Cow<'a, Execution>,
+        results: &'a [AssertionResult],
+        is_there: bool,
+    ) -> Self {
+        Self { name: name.into(), execution, results, is_there }
+    }
+}
+
 impl<'a> OutputComparison<'a> {
+    /// Creates a comparison of all outputs, in which the output with the index `own` is judged.
+    pub fn new(candidates: &'a [Candidate<'a>], own: usize) -> Self {
+        Self { candidates, own }
+    }
+
     /// Returns the comparison, or the final result if the check cannot be evaluated.
     ///
     /// `id` and `label` belong to the check. The result is skipped if there is only one output. The result is errored

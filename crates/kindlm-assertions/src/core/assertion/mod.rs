@@ -46,11 +46,19 @@ pub trait Assertion: fmt::Debug + Send + Sync {
 
 /// The place of an assertion in an `expect` block, besides the `assert` list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ExpectPath {
     /// The JSON pointer inside `expect`, such as `/guardrails/keywords`.
     pub pointer: &'static str,
     /// True if the place holds a list, in which each item is one check.
     pub list: bool,
+}
+
+impl ExpectPath {
+    /// Creates a place from its JSON pointer inside `expect`.
+    pub const fn new(pointer: &'static str, list: bool) -> Self {
+        Self { pointer, list }
+    }
 }
 
 /// The static facts about an assertion.
@@ -78,6 +86,7 @@ pub struct Meta {
 
 /// One entry of the registry.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Registration {
     /// The static facts about the assertion.
     pub meta: Meta,
@@ -87,6 +96,15 @@ pub struct Registration {
     ///
     /// The error holds all problems of the configuration.
     pub build: Build,
+}
+
+impl Registration {
+    /// Creates an entry.
+    ///
+    /// In a `static`, `meta` needs a constant of its own if it lists failure codes.
+    pub const fn new(meta: Meta, schema: fn(&mut Definitions) -> Value, build: Build) -> Self {
+        Self { meta, schema, build }
+    }
 }
 
 /// The function that builds a check from its configuration.

@@ -18,6 +18,7 @@ pub struct Registry {
 
 /// A group of related assertions.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Group {
     /// The name of the group's folder, such as `text`.
     pub name: &'static str,

@@ -239,22 +239,21 @@ fn chosen(vector: &Value) -> Vec<(CheckOutcome, CheckOutcome)> {
     let outputs = vector["select"]["outputs"].as_array().unwrap();
     let candidates: Vec<Candidate<'_>> = outputs
         .iter()
-        .map(|output| Candidate {
-            name: output.as_str().unwrap().into(),
-            execution: Cow::Owned(Execution {
-                output: output.as_str().unwrap().to_owned(),
+        .map(|output| {
+            let output = output.as_str().unwrap();
+            let execution = Execution {
+                output: output.to_owned(),
                 vars: vector["vars"].as_object().unwrap().clone(),
                 ..Execution::default()
-            }),
-            results: &[],
-            is_there: true,
+            };
+            Candidate::new(output, Cow::Owned(execution), &[], true)
         })
         .collect();
     let mut grader = Grader { vector, used: BTreeSet::new(), told: Vec::new() };
     let mut answers = Answers::default();
     let mut pairs = Vec::new();
     for (own, candidate) in candidates.iter().enumerate() {
-        let comparison = Some(OutputComparison { candidates: &candidates, own });
+        let comparison = Some(OutputComparison::new(&candidates, own));
         let ours = loop {
             let evidence = Evidence {
                 execution: &candidate.execution,

@@ -17,6 +17,7 @@ pub use traits::{LooksAt, Series, Traits};
 
 /// The options that every entry of an `assert` list takes.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Options {
     /// The effect of a failure: a failed gate fails the execution, a failed soft check does not.
     pub severity: Severity,

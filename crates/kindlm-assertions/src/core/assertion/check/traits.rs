@@ -18,6 +18,7 @@ use crate::core::judging::Instructions;
     clippy::struct_excessive_bools,
     reason = "each is a trait by itself, and any two may go together"
 )]
+#[non_exhaustive]
 pub struct Traits {
     /// The label of the result; `None` if the label is known only after the evaluation.
     pub label: Option<String>,
@@ -70,11 +71,19 @@ pub struct Traits {
 
 /// A part of a check that is counted separately over many records, such as one key of its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Series {
     /// The name of the part, which does not depend on the evidence.
     pub name: String,
     /// The prefixes of labels. A result whose label starts with one of them belongs to this part.
     pub labels: &'static [&'static str],
+}
+
+impl Series {
+    /// Creates a part from its name and the prefixes of its labels.
+    pub fn new(name: impl Into<String>, labels: &'static [&'static str]) -> Self {
+        Self { name: name.into(), labels }
+    }
 }
 
 /// The part of the evidence that an assertion judges.
