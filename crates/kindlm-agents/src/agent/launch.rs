@@ -37,6 +37,7 @@ const COMMON: [&str; 20] = [
 pub type Env = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// The folder, environment and guard with which agents run.
+#[non_exhaustive]
 pub struct Surroundings<'a> {
     /// The folder of the suite.
     pub folder: &'a Path,
@@ -44,6 +45,13 @@ pub struct Surroundings<'a> {
     pub env: &'a Env,
     /// The guard that ends agents if KindLM is killed.
     pub guard: &'a Guard,
+}
+
+impl<'a> Surroundings<'a> {
+    /// Creates the surroundings from the folder of the suite, the environment of this process, and the guard.
+    pub fn new(folder: &'a Path, env: &'a Env, guard: &'a Guard) -> Self {
+        Self { folder, env, guard }
+    }
 }
 
 impl Surroundings<'_> {

@@ -599,11 +599,8 @@ impl Agents for Client {
     ) -> BoxFuture<'a, Result<Box<dyn AgentSession + 'a>, ProviderError>> {
         Box::pin(async move {
             let slot = self.transport.slot_unless_stopped().await?;
-            let surroundings = Surroundings {
-                folder: &self.working_dir,
-                env: &*self.transport.options().env,
-                guard: &self.guard,
-            };
+            let surroundings =
+                Surroundings::new(&self.working_dir, &*self.transport.options().env, &self.guard);
             kindlm_agents::agent::start(start, surroundings, slot).await
         })
     }
