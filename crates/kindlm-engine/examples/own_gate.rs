@@ -10,8 +10,8 @@ use kindlm_types::{CaseResult, GateResult, Problem};
 use serde_json::json;
 
 /// A gate on the number of test cases in a run.
-pub(crate) static CASES_MAX: Registration = Registration {
-    meta: Meta {
+pub(crate) static CASES_MAX: Registration = Registration::new(
+    Meta {
         id: "casesMax",
         summary: "The most test cases that may run.",
         since: "1.0",
@@ -19,9 +19,8 @@ pub(crate) static CASES_MAX: Registration = Registration {
         default: None,
         docs: "",
     },
-    options: None,
-    build: |threshold| Box::new(CasesMax { threshold, cases: 0.0 }),
-};
+    |threshold| Box::new(CasesMax { threshold, cases: 0.0 }),
+);
 
 #[derive(Clone, Debug)]
 struct CasesMax {

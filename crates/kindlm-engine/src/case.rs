@@ -358,11 +358,19 @@ pub struct SimulatedResponse {
 
 /// One answer of a simulated tool.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct SimulatedAnswer {
     /// The answer that the model gets.
     pub then: Value,
     /// The status of the call.
     pub status: ActionStatus,
+}
+
+impl SimulatedAnswer {
+    /// Creates an answer from its content and the status of the call.
+    pub fn new(then: Value, status: ActionStatus) -> Self {
+        Self { then, status }
+    }
 }
 
 impl SimulatedResponse {
@@ -381,6 +389,7 @@ impl SimulatedResponse {
 ///
 /// `maxTurns` limits the requests of the whole conversation. The checks of a turn that was not reached are errored.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConversationTurn {
     /// The label, which is unique in the case.
     pub label: String,
@@ -391,6 +400,11 @@ pub struct ConversationTurn {
 }
 
 impl ConversationTurn {
+    /// Creates a turn with its checks; `user` is `None` if the turn continues the previous turn.
+    pub fn new(label: impl Into<String>, user: Option<String>, checks: Arc<[Check]>) -> Self {
+        Self { label: label.into(), user, checks }
+    }
+
     /// Returns true if the turn has a required check, on which later turns depend.
     pub(crate) fn requires(&self) -> bool {
         self.checks.iter().any(|it| it.options.require)

@@ -4,6 +4,7 @@ use kindlm_types::script::{ScriptRuntime, ScriptSource};
 
 /// A function that is called with results when a run has ended. The function cannot change the results.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Hook {
     /// The function as written in the suite, such as `hooks.js:afterAll`.
     pub name: String,
@@ -18,6 +19,16 @@ pub struct Hook {
 }
 
 impl Hook {
+    /// Creates a hook; `event` is `None` for a function that is not named after an event.
+    pub fn new(
+        name: impl Into<String>,
+        runtime: ScriptRuntime,
+        source: ScriptSource,
+        event: Option<HookEvent>,
+    ) -> Self {
+        Self { name: name.into(), runtime, source, event }
+    }
+
     /// Returns true if the function is called for an event.
     pub fn runs_for(&self, event: HookEvent) -> bool {
         self.event.is_none_or(|it| it == event)

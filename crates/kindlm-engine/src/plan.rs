@@ -23,6 +23,7 @@ pub struct Part {
 
 /// One planned execution. A unit is small and has no texts, so that a plan may have a million units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Unit {
     /// The index into [`Suite::cases`].
     pub case: usize,
@@ -33,6 +34,11 @@ pub struct Unit {
 }
 
 impl Unit {
+    /// Creates the execution of a case from the indices of the case, the model and the repeat.
+    pub const fn new(case: usize, model: Option<usize>, repeat: u32) -> Self {
+        Self { case, model, repeat }
+    }
+
     /// Returns the model id for reports; empty if the unit does not belong to the suite.
     pub fn target(self, suite: &Suite) -> &str {
         match self.model {

@@ -16,15 +16,23 @@ const MOST: u32 = 10_000;
 /// ```
 /// use kindlm_engine::Shard;
 ///
-/// assert_eq!("2/3".parse(), Ok(Shard { index: 2, count: 3 }));
+/// assert_eq!("2/3".parse(), Ok(Shard::new(2, 3)));
 /// assert!("0/3".parse::<Shard>().is_err() && "4/3".parse::<Shard>().is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Shard {
     /// The number of the shard, from 1.
     pub index: u32,
     /// The number of shards.
     pub count: u32,
+}
+
+impl Shard {
+    /// Creates the shard with this number, from 1 to `count`.
+    pub const fn new(index: u32, count: u32) -> Self {
+        Self { index, count }
+    }
 }
 
 /// The error for a text that is not a valid shard.

@@ -66,6 +66,7 @@ pub struct Suite {
 
 /// The mutants of one operator that a mutation score leaves out.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct IgnoredMutants {
     /// The id of the mutation operator.
     pub operator: String,
@@ -74,6 +75,11 @@ pub struct IgnoredMutants {
 }
 
 impl IgnoredMutants {
+    /// Creates the mutants of an operator in some test cases; `None` for all.
+    pub fn new(operator: impl Into<String>, tests: Option<Pattern>) -> Self {
+        Self { operator: operator.into(), tests }
+    }
+
     /// Returns true if the mutant of an operator and a test case is left out.
     pub fn includes(&self, operator: &str, case: &str) -> bool {
         self.operator == operator && self.tests.as_ref().is_none_or(|it| it.is_match(case))
@@ -82,6 +88,7 @@ impl IgnoredMutants {
 
 /// A kind of check with its judges, and the first location that uses them.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct JudgedCheck {
     /// The assertion's id.
     pub check: &'static str,
@@ -97,6 +104,21 @@ pub struct JudgedCheck {
     pub place: String,
     /// The measured agreement of the judges with people; `None` without a calibration.
     pub calibration: Option<JudgeCalibration>,
+}
+
+impl JudgedCheck {
+    /// Creates a kind of check without prompts, criteria and calibration.
+    pub fn new(check: &'static str, judging: JudgeBlock, place: impl Into<String>) -> Self {
+        Self {
+            check,
+            judging,
+            prompts: Vec::new(),
+            texts: Vec::new(),
+            criteria: BTreeSet::new(),
+            place: place.into(),
+            calibration: None,
+        }
+    }
 }
 
 /// The target of a test: a model with its parameters, or an agent that is a program.

@@ -216,12 +216,8 @@ mod tests {
     }
 
     fn suite() -> Suite {
-        let hook = Hook {
-            name: "hooks.js:every".to_owned(),
-            runtime: ScriptRuntime::QuickJs,
-            source: ScriptSource::File { path: "hooks.js".to_owned(), function: None },
-            event: None,
-        };
+        let source = ScriptSource::File { path: "hooks.js".to_owned(), function: None };
+        let hook = Hook::new("hooks.js:every", ScriptRuntime::QuickJs, source, None);
         Suite { hooks: vec![hook], ..Suite::default() }
     }
 

@@ -145,7 +145,7 @@ pub(crate) fn part(
     };
     let part = part_of(suite, plan, options, shard, durations.as_ref());
     let (mine, all) = (part.units.len(), plan.units.len());
-    let Shard { index, count } = shard;
+    let Shard { index, count, .. } = shard;
     world.notify(&format!("shard {index} of {count}: {mine} of {all} executions"));
     Ok(part)
 }

@@ -47,9 +47,10 @@ pub fn settle<'m>(
         for it in &checks {
             let alarm = calibrations.alarm(&stored, it).map_err(|err| Failure::store(&err))?;
             let by = it.criteria.iter().map(Some).chain([None]);
-            let known = by.map(|criterion| JudgeKappa {
-                alarm: alarm.clone(),
-                ..kappa_of(it, criterion, &judge, now)
+            let known = by.map(|criterion| {
+                let mut kappa = kappa_of(it, criterion, &judge, now);
+                kappa.alarm.clone_from(&alarm);
+                kappa
             });
             calibrated.known.extend(known);
         }
@@ -68,18 +69,14 @@ fn kappa_of(
     let counts: Confusion = criterion.map_or(known.counts, |it| it.counts).into();
     let at = criterion.map_or(&known.calibrated_at, |it| &it.calibrated_at);
     let age = at.parse().ok().map(|at: Timestamp| now.duration_since(at).as_secs_f64() / DAY);
-    JudgeKappa {
-        check: known.check.clone(),
-        judge: judge.clone(),
-        prompts: known.prompts.clone(),
-        criterion: criterion.map(|it| it.digest.clone()),
-        answered: known.answered.clone(),
-        age_days: age,
-        kappa: counts.kappa(CONFIDENCE).ok().map(|it| it.value),
-        labels: labels(&counts),
-        alarm: None,
-        unanswered: (known.errored > 0).then(|| (known.errored, known.labelled())),
-    }
+    let mut kappa = JudgeKappa::new(known.check.clone(), judge.clone(), labels(&counts));
+    kappa.prompts.clone_from(&known.prompts);
+    kappa.criterion = criterion.map(|it| it.digest.clone());
+    kappa.answered.clone_from(&known.answered);
+    kappa.age_days = age;
+    kappa.kappa = counts.kappa(CONFIDENCE).ok().map(|it| it.value);
+    kappa.unanswered = (known.errored > 0).then(|| (known.errored, known.labelled()));
+    kappa
 }
 
 /// Returns the models of a suite in the form that [`settle`] takes.
@@ -228,7 +225,7 @@ pub(crate) fn calibrate_command(config: &str, judge: Option<&str>) -> String {
 /// Returns the number of labels in these counts, and the interval of the kappa.
 fn labels(counts: &kindlm_stats::Confusion) -> Labels {
     let interval = counts.kappa_interval(CONFIDENCE).ok();
-    Labels { count: counts.total(), interval: interval.map(|it| (it.low, it.high)) }
+    Labels::new(counts.total(), interval.map(|it| (it.low, it.high)))
 }
 
 /// A kind of check in a plan, with its judges and instructions.

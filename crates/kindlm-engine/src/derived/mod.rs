@@ -11,11 +11,19 @@ const COUNT: &str = "__count";
 
 /// The definition of a derived metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Derivation {
     /// The metric's name in reports, and in later formulas.
     pub name: String,
     /// The formula over the names of scores; see [`Formula`].
     pub formula: String,
+}
+
+impl Derivation {
+    /// Creates a metric from its name and its formula.
+    pub fn new(name: impl Into<String>, formula: impl Into<String>) -> Self {
+        Self { name: name.into(), formula: formula.into() }
+    }
 }
 
 /// Computes derived metrics in order. Each metric may use earlier metrics.

@@ -109,11 +109,19 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
 /// A minimum for the lower end of an interval over cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct LowBound<'a> {
     /// The key under `gates`.
     pub gate: &'a str,
     /// The minimum, from 0 to 1.
     pub min: f64,
+}
+
+impl<'a> LowBound<'a> {
+    /// Creates a minimum from the key under `gates`.
+    pub const fn new(gate: &'a str, min: f64) -> Self {
+        Self { gate, min }
+    }
 }
 
 impl LowBound<'_> {
@@ -232,6 +240,7 @@ pub struct Meta {
 
 /// An entry of the registry of gates.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Registration {
     /// The static description.
     pub meta: Meta,
@@ -239,6 +248,13 @@ pub struct Registration {
     pub options: Option<Options>,
     /// The function that creates a gate with this threshold.
     pub build: fn(f64) -> Box<dyn Gate>,
+}
+
+impl Registration {
+    /// Creates an entry without an options object.
+    pub const fn new(meta: Meta, build: fn(f64) -> Box<dyn Gate>) -> Self {
+        Self { meta, options: None, build }
+    }
 }
 
 /// A function that creates the gates of an options object: one gate, or one for each name in it.

@@ -105,10 +105,8 @@ async fn a_running_agent_leaves_permits_to_its_judge() {
     suite.models.push(model("judge"));
     suite.defaults.judge_model = Some("judge".to_owned());
     edit(&mut suite.cases[0], |it| {
-        let turn = |label: &str, checks: Vec<_>| ConversationTurn {
-            label: label.to_owned(),
-            user: Some("hi".to_owned()),
-            checks: checks.into(),
+        let turn = |label: &str, checks: Vec<_>| {
+            ConversationTurn::new(label, Some("hi".to_owned()), checks.into())
         };
         let mut required = asks("Is it kind?");
         required.options.require = true;

@@ -358,8 +358,8 @@ fn compared_cases_share_a_shard_and_rerun_together() {
         names.dedup();
         names.join(" ")
     };
-    let parts = [1, 2]
-        .map(|index| names(&shard(&suite, &whole, &options, Shard { index, count: 2 }, None)));
+    let parts =
+        [1, 2].map(|index| names(&shard(&suite, &whole, &options, Shard::new(index, 2), None)));
     assert_eq!(parts, ["x y", "alone"]);
     let mut failed = Targets::default();
     failed.insert("y", "b");

@@ -232,7 +232,7 @@ async fn a_call_that_the_test_cannot_answer_has_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_simulated_tool_can_fail_and_answer_differently_each_time() {
     let mut suite = suite(&["hi"]);
-    let answer = |then: &str, status| SimulatedAnswer { then: json!(then), status };
+    let answer = |then: &str, status| SimulatedAnswer::new(json!(then), status);
     let answers =
         vec![answer("timeout", ActionStatus::Failed), answer("second", ActionStatus::Completed)];
     let response = SimulatedResponse { when: serde_json::Map::new(), answers };

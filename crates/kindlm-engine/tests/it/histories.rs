@@ -203,8 +203,8 @@ fn a_history_is_in_one_shard() {
     let suite = suite(cases.into());
     let options = RunOptions::default();
     let whole = plan(&suite, &options).unwrap();
-    let mut counts = [1, 2]
-        .map(|index| shard(&suite, &whole, &options, Shard { index, count: 2 }, None).units.len());
+    let mut counts =
+        [1, 2].map(|index| shard(&suite, &whole, &options, Shard::new(index, 2), None).units.len());
     counts.sort_unstable();
     assert_eq!(counts, [0, 4]);
 }

@@ -40,7 +40,7 @@ fn options(tags: &[&str], tests: &[&str], models: &[&str]) -> RunOptions {
 #[test]
 fn plans_by_case_then_model_then_repeat() {
     let plan = plan(&example(), &RunOptions::default()).unwrap();
-    let unit = |case, model, repeat| Unit { case, model, repeat };
+    let unit = Unit::new;
     assert_eq!(
         plan.units,
         [
@@ -231,7 +231,7 @@ fn shards_of_different_plans_have_different_digests() {
     let suite = example();
     let digest = |suite: &Suite, options: &RunOptions, durations, count| {
         let whole = plan(suite, options).unwrap();
-        let part = shard(suite, &whole, options, Shard { index: 1, count }, durations);
+        let part = shard(suite, &whole, options, Shard::new(1, count), durations);
         part.part.unwrap().shard.plan_digest
     };
     let usual = RunOptions::default();
@@ -267,7 +267,7 @@ proptest! {
         let options = RunOptions::default();
         let whole = plan(&suite, &options).unwrap();
         let parts: Vec<_> = (1..=count)
-            .map(|index| shard(&suite, &whole, &options, Shard { index, count }, None))
+            .map(|index| shard(&suite, &whole, &options, Shard::new(index, count), None))
             .collect();
         let mut units: Vec<Unit> = parts.iter().flat_map(|it| it.units.iter().copied()).collect();
         units.sort_by_key(|it| (it.case, it.model, it.repeat));
@@ -302,7 +302,7 @@ proptest! {
         for (case, (own, models, skip)) in shape.iter().enumerate() {
             if !skip {
                 for model in 0..*models {
-                    expected.extend((0..repeat.unwrap_or(*own)).map(|repeat| Unit { case, model: Some(model), repeat }));
+                    expected.extend((0..repeat.unwrap_or(*own)).map(|repeat| Unit::new(case, Some(model), repeat)));
                 }
             }
         }

@@ -21,7 +21,7 @@ fn skipped(check: Check, reason: &str) -> Check {
 }
 
 fn turn(label: &str, user: &str, checks: Vec<Check>) -> ConversationTurn {
-    ConversationTurn { label: label.to_owned(), user: Some(user.to_owned()), checks: checks.into() }
+    ConversationTurn::new(label, Some(user.to_owned()), checks.into())
 }
 
 fn expecting(checks: Vec<Check>, turns: Vec<ConversationTurn>) -> Suite {

@@ -77,10 +77,8 @@ async fn each_turn_and_the_conversation_are_checked() {
     let (checks, problems) = compile(&json!({"assert": entries}), &Setup::new(&NoFiles, None));
     assert!(problems.is_empty(), "{problems:?}");
     let checks: Arc<[Check]> = checks.into();
-    let turn = |label: &str, user: &str| ConversationTurn {
-        label: label.to_owned(),
-        user: Some(user.to_owned()),
-        checks: Arc::clone(&checks),
+    let turn = |label: &str, user: &str| {
+        ConversationTurn::new(label, Some(user.to_owned()), Arc::clone(&checks))
     };
     let mut suite = suite(&["hi"]);
     edit(&mut suite.cases[0], |it| {

@@ -13,11 +13,8 @@ use serde_json::json;
 use crate::support::{Fake, asks, close, edit, failure, last_user, reply, says, sees, suite};
 
 fn turn(label: &str, user: Option<&str>, text: Option<&'static str>) -> ConversationTurn {
-    ConversationTurn {
-        label: label.to_owned(),
-        user: user.map(str::to_owned),
-        checks: std::iter::once(sees()).chain(text.map(says)).collect(),
-    }
+    let checks = std::iter::once(sees()).chain(text.map(says)).collect();
+    ConversationTurn::new(label, user.map(str::to_owned), checks)
 }
 
 fn conversation(turns: Vec<ConversationTurn>) -> Suite {
@@ -357,7 +354,7 @@ async fn an_unanswered_call_is_a_gap_of_its_turn() {
         ..Transcript::default()
     };
     let labels = ["first", "second", "third"];
-    let turns = labels.map(|it| ConversationTurn { checks: checks(), ..turn(it, None, None) });
+    let turns = labels.map(|it| ConversationTurn::new(it, None, checks()));
     let mut suite = suite(&[]);
     let body = CaseBody {
         conversation: turns.into(),
@@ -417,9 +414,8 @@ async fn each_turn_has_the_structured_output_of_its_own() {
     let turns = turns.into_iter().chain([("third", "again", json!({"n": 3}))]);
     let suite = conversation(
         turns
-            .map(|(label, user, value)| ConversationTurn {
-                checks: checks(value).into(),
-                ..turn(label, Some(user), None)
+            .map(|(label, user, value)| {
+                ConversationTurn::new(label, Some(user.to_owned()), checks(value).into())
             })
             .collect(),
     );

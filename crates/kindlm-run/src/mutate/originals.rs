@@ -67,7 +67,10 @@ impl Originals {
             .filter_map(|it| {
                 Some(((suite.cases.get(it.case)?.name.as_str(), it.target(suite)), *it))
             })
-            .map(|(of, unit)| (of, Unit { repeat: 0, ..unit }))
+            .map(|(of, mut unit)| {
+                unit.repeat = 0;
+                (of, unit)
+            })
             .collect();
         let mut found = Vec::new();
         let mut this = Self {
@@ -205,7 +208,12 @@ impl Originals {
     pub(super) fn units(&self) -> Vec<Unit> {
         let mutated = self.mutated.iter().filter(|it| !it.operators.is_empty());
         let repeats = |it: &Mutated| 0..=u32::try_from(it.operators.len()).unwrap_or(u32::MAX);
-        mutated.flat_map(|it| repeats(it).map(|repeat| Unit { repeat, ..it.unit })).collect()
+        let unit = |it: &Mutated, repeat| {
+            let mut unit = it.unit;
+            unit.repeat = repeat;
+            unit
+        };
+        mutated.flat_map(|it| repeats(it).map(move |repeat| unit(it, repeat))).collect()
     }
 
     /// Returns a tally of all cases with mutants, and the case and repeat of each unit.

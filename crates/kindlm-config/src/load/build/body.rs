@@ -193,11 +193,9 @@ impl BodySource for Row {
             SubjectForm::Transcript(known) => Subject::Transcript(Arc::clone(&known.transcript)),
         };
         let turn = |turn: &TurnForm| -> Result<ConversationTurn, BodyError> {
-            Ok(ConversationTurn {
-                label: turn.label.clone(),
-                user: turn.user.as_ref().map(|it| fill(it, &vars)).transpose()?,
-                checks: shared.compiler.checks(&turn.checks, &vars, &Arc::default())?,
-            })
+            let user = turn.user.as_ref().map(|it| fill(it, &vars)).transpose()?;
+            let checks = shared.compiler.checks(&turn.checks, &vars, &Arc::default())?;
+            Ok(ConversationTurn::new(turn.label.clone(), user, checks))
         };
         let conversation = shared.conversation.iter().map(turn).collect::<Result<_, _>>()?;
         let tools = match &shared.tools {
@@ -238,9 +236,8 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, BodyError> {
 }
 
 fn simulated_response(written: Response) -> SimulatedResponse {
-    let answer = |it: ToolAnswer| SimulatedAnswer {
-        then: it.then,
-        status: it.status.unwrap_or(ActionStatus::Completed),
+    let answer = |it: ToolAnswer| {
+        SimulatedAnswer::new(it.then, it.status.unwrap_or(ActionStatus::Completed))
     };
     let only = written.then.map(|then| ToolAnswer { then, status: written.status });
     let answers = only.into_iter().chain(written.answers).map(answer).collect();

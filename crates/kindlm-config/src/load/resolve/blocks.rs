@@ -101,7 +101,7 @@ impl Resolved<'_> {
                 self.sink.report(piece, &at, vec![problem.with_help(help)]);
                 continue;
             }
-            let derivation = Derivation { name: entry.name, formula: entry.value };
+            let derivation = Derivation::new(entry.name, entry.value);
             self.suite.derived_metrics.push(derivation);
         }
     }
@@ -205,8 +205,8 @@ impl Resolved<'_> {
             let tests: Result<_, PatternError> = entry.test.as_deref().map(str::parse).transpose();
             match tests {
                 Ok(tests) => {
-                    let operator = entry.operator;
-                    self.suite.ignored_mutants.push(IgnoredMutants { operator, tests });
+                    let ignored = IgnoredMutants::new(entry.operator, tests);
+                    self.suite.ignored_mutants.push(ignored);
                 }
                 Err(err) => {
                     let at = format!("/mutate/ignore/{index}/test");

@@ -65,7 +65,7 @@ fn hook(written: &str, runtime: ScriptRuntime) -> Result<(String, Hook), Problem
     };
     let event = HookEvent::ALL.into_iter().find(|it| it.as_str() == function);
     let name = format!("{path}:{function}");
-    Ok((path, Hook { name, runtime, source, event }))
+    Ok((path, Hook::new(name, runtime, source, event)))
 }
 
 #[cfg(test)]

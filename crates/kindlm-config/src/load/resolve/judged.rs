@@ -56,15 +56,10 @@ impl Resolved<'_> {
                 let found = piece.error(Code::INVALID_VALUE, &at, MemberPart::Value, "");
                 let position = found.position();
                 let place = format!("{}:{}:{}", found.file(), position.line, position.column);
-                let judged = JudgedCheck {
-                    check: id,
-                    judging,
-                    prompts,
-                    texts: told.texts(),
-                    criteria: criteria.collect(),
-                    place,
-                    calibration: None,
-                };
+                let mut judged = JudgedCheck::new(id, judging, place);
+                judged.prompts = prompts;
+                judged.texts = told.texts();
+                judged.criteria = criteria.collect();
                 self.suite.judged.push(judged);
             }
         }

@@ -152,6 +152,7 @@ fn with_options(options: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<
 ///
 /// The agreement concerns one criterion, or a kind of check without criteria.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct JudgeKappa {
     /// The assertion's id, such as `judge`.
     pub check: String,
@@ -181,8 +182,27 @@ pub struct JudgeKappa {
     pub alarm: Option<String>,
 }
 
+impl JudgeKappa {
+    /// Creates the agreement of a judge for all criteria of a check together, with an undefined kappa.
+    pub fn new(check: impl Into<String>, judge: JudgeBlock, labels: Labels) -> Self {
+        Self {
+            check: check.into(),
+            judge,
+            prompts: Vec::new(),
+            criterion: None,
+            answered: Vec::new(),
+            age_days: None,
+            kappa: None,
+            labels,
+            unanswered: None,
+            alarm: None,
+        }
+    }
+}
+
 /// The labelled outputs behind a kappa, and its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Labels {
     /// The number of outputs that people have labelled.
     pub count: u64,
@@ -191,6 +211,11 @@ pub struct Labels {
 }
 
 impl Labels {
+    /// Creates the number of labelled outputs, with the 95% interval of their kappa.
+    pub const fn new(count: u64, interval: Option<(f64, f64)>) -> Self {
+        Self { count, interval }
+    }
+
     /// Returns the lower end of the interval; `None` without an interval.
     pub fn low(&self) -> Option<f64> {
         self.interval.map(|(low, _)| low)
