@@ -15,13 +15,11 @@
 //! let source = Arc::new(Source::new("promptfooconfig.yaml", text));
 //! let root = read_yaml(&source, 0..text.len()).root.unwrap();
 //! assert!(is_promptfoo(&root));
-//! let inputs = Inputs {
-//!     files: &NoFiles,
-//!     env: &|_| None,
-//!     scripts: Arc::new(|_: &ScriptQuestion| unreachable!("the config names no program")),
-//!     network: None,
-//!     reporters: &[],
-//! };
+//! let inputs = Inputs::new(
+//!     &NoFiles,
+//!     &|_| None,
+//!     Arc::new(|_: &ScriptQuestion| unreachable!("the config names no program")),
+//! );
 //! let translated = translate(&source, &root, &inputs);
 //! assert!(translated.diagnostics.is_empty());
 //! assert_eq!(translated.root.to_json()["tests"][0]["vars"]["name"], "Ada");
@@ -153,6 +151,7 @@ pub struct Translated {
 }
 
 /// The inputs of a translation other than the config itself.
+#[non_exhaustive]
 pub struct Inputs<'a> {
     /// The files that the config refers to, relative to its folder.
     pub files: &'a dyn Files,
@@ -164,6 +163,17 @@ pub struct Inputs<'a> {
     pub network: Option<Arc<RunScript>>,
     /// The ids of the known reporters; empty if any id is valid.
     pub reporters: &'a [&'static str],
+}
+
+impl<'a> Inputs<'a> {
+    /// Creates inputs without the network, with which any id of a reporter is valid.
+    pub fn new(
+        files: &'a dyn Files,
+        env: &'a dyn Fn(&str) -> Option<String>,
+        scripts: Arc<RunScript>,
+    ) -> Self {
+        Self { files, env, scripts, network: None, reporters: &[] }
+    }
 }
 
 impl fmt::Debug for Inputs<'_> {

@@ -191,13 +191,8 @@ fn shortest(
         (*suite, yaml) = (shorter, Some(text));
         true
     };
-    let inputs = kindlm_promptfoo::Inputs {
-        files: sources.files,
-        env: sources.env,
-        scripts: Arc::clone(&sources.scripts),
-        network: None,
-        reporters: &[],
-    };
+    let inputs =
+        kindlm_promptfoo::Inputs::new(sources.files, sources.env, Arc::clone(&sources.scripts));
     let next = compact::without_usual_gates(suite.clone());
     shorten(&mut suite, Some(next));
     let next = compact::with_datasets(&suite, &original, &inputs);

@@ -39,13 +39,9 @@ pub(super) fn parse(
         root => return Ok((Parsed { source, root, is_translated: false }, sink)),
     };
     let source = kindlm_promptfoo::covered(&source, &root);
-    let inputs = Inputs {
-        files: sources.files,
-        env: sources.env,
-        scripts: Arc::clone(&sources.scripts),
-        network: sources.network.clone(),
-        reporters: &sources.reporters,
-    };
+    let mut inputs = Inputs::new(sources.files, sources.env, Arc::clone(&sources.scripts));
+    inputs.network.clone_from(&sources.network);
+    inputs.reporters = &sources.reporters;
     let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
     translated.diagnostics.into_iter().for_each(|it| sink.push(it));
     Ok((Parsed { source, root: Some(translated.root), is_translated: true }, sink))

@@ -2115,13 +2115,9 @@ fn imported(row: &str) -> Row {
 fn translated(config: &str, sources: &Sources<'_>) -> String {
     let source = Arc::new(Source::new("promptfooconfig.yaml", config));
     let root = read_yaml(&source, 0..config.len()).root.unwrap();
-    let inputs = Inputs {
-        files: sources.files,
-        env: sources.env,
-        scripts: Arc::clone(&sources.scripts),
-        network: sources.network.clone(),
-        reporters: &sources.reporters,
-    };
+    let mut inputs = Inputs::new(sources.files, sources.env, Arc::clone(&sources.scripts));
+    inputs.network.clone_from(&sources.network);
+    inputs.reporters = &sources.reporters;
     let translated = kindlm_promptfoo::translate(&source, &root, &inputs);
     serde_yaml::to_string(&translated.root.to_json()).unwrap()
 }

@@ -122,14 +122,12 @@ impl Builder<'_> {
         prompts: &Prompts,
     ) {
         let around = self.base.around;
-        let inputs = kindlm_promptfoo::Inputs {
-            files: around.files,
-            env: around.env,
-            // A dataset has no programs, and reads nothing from the network.
-            scripts: Arc::new(|_| Err(no_scripts())),
-            network: None,
-            reporters: &[],
-        };
+        // A dataset has no programs, and reads nothing from the network.
+        let inputs = kindlm_promptfoo::Inputs::new(
+            around.files,
+            around.env,
+            Arc::new(|_| Err(no_scripts())),
+        );
         let span = file.used_at.unwrap_or(file.span);
         let read = kindlm_promptfoo::translate_tests(piece.source, span, name, &inputs);
         let is_broken = read.diagnostics.iter().any(|it| it.level == Level::Error);
