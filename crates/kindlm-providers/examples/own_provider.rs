@@ -10,8 +10,8 @@ use kindlm_types::{Problem, Prompt, ProviderError, ProviderErrorKind, Reply};
 use serde_json::{Value, json};
 
 /// The provider `oracle`: an API that answers a question with `{"answer": …}`.
-pub(crate) static ORACLE: Registration = Registration {
-    meta: Meta {
+pub(crate) static ORACLE: Registration = Registration::new(
+    Meta {
         id: "oracle",
         summary: "An API that answers one question.",
         since: "1.0",
@@ -20,7 +20,7 @@ pub(crate) static ORACLE: Registration = Registration {
         wraps_agent: false,
         docs: "",
     },
-    schema: |_| {
+    |_| {
         serde_json::json!({
             "type": "object",
             "properties": { "url": { "type": "string" } },
@@ -28,8 +28,8 @@ pub(crate) static ORACLE: Registration = Registration {
             "additionalProperties": false,
         })
     },
-    kind: Kind::Http(make),
-};
+    Kind::Http(make),
+);
 
 #[derive(Debug)]
 struct Oracle {

@@ -46,6 +46,7 @@ pub enum Kind {
 
 /// An entry of the registry.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Registration {
     /// The description, which the documentation and the help show.
     pub meta: Meta,
@@ -56,6 +57,11 @@ pub struct Registration {
 }
 
 impl Registration {
+    /// Creates an entry.
+    pub const fn new(meta: Meta, schema: fn(&mut Definitions) -> Value, kind: Kind) -> Self {
+        Self { meta, schema, kind }
+    }
+
     /// Returns the configuration of a shorthand `provider:model`. It holds only the default key variable, if the
     /// provider has one.
     ///

@@ -9,6 +9,7 @@ use crate::{Codec, Kind, Meta, Registration};
 
 /// A server with an API compatible to OpenAI's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Server {
     /// The id of the provider.
     pub name: &'static str,

@@ -29,6 +29,7 @@ pub trait SocketCodec: fmt::Debug + Send + Sync {
 }
 
 /// The beginning of an exchange over a websocket.
+#[non_exhaustive]
 pub struct Opening<'c> {
     /// The request for the handshake. Its body is sent as the first message.
     pub request: HttpRequest,
@@ -36,6 +37,17 @@ pub struct Opening<'c> {
     pub messages: Vec<Value>,
     /// The reader of the server's messages.
     pub exchange: Box<dyn SocketExchange + Send + 'c>,
+}
+
+impl<'c> Opening<'c> {
+    /// Creates the beginning of an exchange, with the messages that follow the first message.
+    pub fn new(
+        request: HttpRequest,
+        messages: Vec<Value>,
+        exchange: Box<dyn SocketExchange + Send + 'c>,
+    ) -> Self {
+        Self { request, messages, exchange }
+    }
 }
 
 impl fmt::Debug for Opening<'_> {

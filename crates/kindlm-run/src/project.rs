@@ -364,11 +364,8 @@ pub(crate) fn is_inside(path: &Path) -> bool {
 
 /// Returns the runner of `script` providers, with the settings of the suite.
 pub(crate) fn scripts(settings: &ScriptSettings, runner: &Arc<Runner>) -> Scripts {
-    Scripts {
-        runner: Arc::<Runner>::clone(runner),
-        runtime: settings.runtime,
-        permissions: Arc::clone(&settings.permissions),
-    }
+    let permissions = Arc::clone(&settings.permissions);
+    Scripts::new(Arc::<Runner>::clone(runner), settings.runtime, permissions)
 }
 
 /// Returns the setup for checks outside a suite.

@@ -7,6 +7,7 @@ use kindlm_types::script::{ScriptPermissions, ScriptRunner, ScriptRuntime};
 
 /// The runner of programs, and their permissions.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Scripts {
     /// Runs the programs.
     pub runner: Arc<dyn ScriptRunner>,
@@ -14,6 +15,17 @@ pub struct Scripts {
     pub runtime: ScriptRuntime,
     /// The permissions of programs beyond pure computation.
     pub permissions: Arc<ScriptPermissions>,
+}
+
+impl Scripts {
+    /// Creates a runner of programs with the runtime of JavaScript and TypeScript, and the permissions of programs.
+    pub fn new(
+        runner: Arc<dyn ScriptRunner>,
+        runtime: ScriptRuntime,
+        permissions: Arc<ScriptPermissions>,
+    ) -> Self {
+        Self { runner, runtime, permissions }
+    }
 }
 
 impl fmt::Debug for Scripts {

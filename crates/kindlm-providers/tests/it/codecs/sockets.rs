@@ -60,7 +60,7 @@ fn talk(
     played: &mut Map<String, Value>,
 ) -> Result<Option<Reply>, ProviderError> {
     let prompt = prompt(exchange["prompt"].clone());
-    let Opening { request, messages, exchange: mut open } = codec.open(&prompt)?;
+    let Opening { request, messages, exchange: mut open, .. } = codec.open(&prompt)?;
     played.insert("request".to_owned(), written(&request));
     let mut sent: Vec<Value> =
         messages.iter().map(|it| json!({"after": 0, "message": it})).collect();

@@ -97,11 +97,7 @@ impl ScriptRunner for Adding {
 }
 
 fn scripted_client(config: Value) -> Client {
-    let scripts = Scripts {
-        runner: Arc::new(Adding),
-        runtime: ScriptRuntime::QuickJs,
-        permissions: Arc::default(),
-    };
+    let scripts = Scripts::new(Arc::new(Adding), ScriptRuntime::QuickJs, Arc::default());
     let options = client_options().with_scripts(scripts);
     Client::new(&providers(config), &Memory(&[]), options).unwrap()
 }
