@@ -9,8 +9,8 @@ use kindlm_reporters::{Meta, Registration, RenderError, Style, built_in};
 use kindlm_types::{AnyReport, Report};
 
 /// A reporter that writes one line per test case.
-pub(crate) static LINES: Registration = Registration {
-    meta: Meta {
+pub(crate) static LINES: Registration = Registration::new(
+    Meta {
         id: "lines",
         summary: "One line for each test case.",
         since: "1.0",
@@ -18,7 +18,7 @@ pub(crate) static LINES: Registration = Registration {
         docs: "",
     },
     render,
-};
+);
 
 fn render(
     report: &AnyReport<'_>,

@@ -144,6 +144,7 @@ pub struct Meta {
 
 /// A registry entry of a reporter.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Registration {
     /// The static description.
     pub meta: Meta,
@@ -188,6 +189,14 @@ pub static REGISTRY: &[&Registration] = &[
 ];
 
 impl Registration {
+    /// Creates an entry from the function that writes the report.
+    pub const fn new(
+        meta: Meta,
+        render: fn(&AnyReport<'_>, &Style, &mut dyn fmt::Write) -> Result<(), RenderError>,
+    ) -> Self {
+        Self { meta, render }
+    }
+
     /// Returns true if this is the reporter `html`, whose page can show a mutation result ([`write_html`]).
     pub fn is_html(&self) -> bool {
         std::ptr::eq(self, &raw const html::REGISTRATION)
