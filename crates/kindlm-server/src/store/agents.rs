@@ -31,6 +31,7 @@ pub struct DailyBudget {
 
 /// The evaluation of the samples of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct Agent {
     /// The name of the agent.
     pub name: String,
@@ -52,6 +53,7 @@ pub struct Agent {
 
 /// The settings of the evaluation of an agent.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AgentSettings {
     /// The assertion set: `name` for its newest version, or `name@version`.
     pub set: String,
@@ -61,6 +63,13 @@ pub struct AgentSettings {
     pub strata: Option<Strata>,
     /// The budget of a day; `None` if there is none.
     pub daily_budget: Option<DailyBudget>,
+}
+
+impl AgentSettings {
+    /// Creates the settings for an assertion set and a rate, without rates of groups and without a budget.
+    pub fn new(set: impl Into<String>, rate: f64) -> Self {
+        Self { set: set.into(), rate, strata: None, daily_budget: None }
+    }
 }
 
 impl Store {

@@ -49,6 +49,7 @@ pub struct AttentionSample {
 
 /// The numbers of the samples that match a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SampleCounts {
     /// The number of all samples.
     pub samples: i64,

@@ -13,6 +13,7 @@ const MOST: i64 = 200_000;
 
 /// The conditions that samples must meet.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct FeedbackFilter {
     /// The name of the agent; empty for all agents.
     pub agent: String,
@@ -20,6 +21,13 @@ pub struct FeedbackFilter {
     pub after: i64,
     /// The time, in milliseconds since 1970, before which samples were received.
     pub before: i64,
+}
+
+impl FeedbackFilter {
+    /// Creates a filter for an agent, or for all agents if it is empty, and for a time.
+    pub fn new(agent: impl Into<String>, after: i64, before: i64) -> Self {
+        Self { agent: agent.into(), after, before }
+    }
 }
 
 /// The opinions of users, and how they correlate with the scores of the same samples.

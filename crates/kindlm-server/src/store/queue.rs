@@ -30,6 +30,7 @@ pub struct PendingSample {
 
 /// The result of one assertion.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NewResult {
     /// The id of a prompt assertion, or the name of another check. It is unique among the results of a sample.
     pub assertion: String,
@@ -39,6 +40,17 @@ pub struct NewResult {
     pub score: Option<f64>,
     /// The kind of check that asked a judge; empty if no judge was asked.
     pub judged: String,
+}
+
+impl NewResult {
+    /// Creates the result of an assertion that asked no judge.
+    pub fn new(
+        assertion: impl Into<String>,
+        status: impl Into<String>,
+        score: Option<f64>,
+    ) -> Self {
+        Self { assertion: assertion.into(), status: status.into(), score, judged: String::new() }
+    }
 }
 
 /// The number of samples in a state.

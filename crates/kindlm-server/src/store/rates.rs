@@ -52,6 +52,7 @@ impl Period {
 
 /// The conditions that results must meet. Empty texts match all.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct RateFilter {
     /// The name of the agent.
     pub agent: String,
@@ -69,8 +70,24 @@ pub struct RateFilter {
     pub period: Period,
 }
 
+impl RateFilter {
+    /// Creates a filter for all results of a time, with the width of a period.
+    pub fn new(after: i64, before: i64, period: Period) -> Self {
+        Self {
+            agent: String::new(),
+            assertion: String::new(),
+            set: String::new(),
+            tag: String::new(),
+            after,
+            before,
+            period,
+        }
+    }
+}
+
 /// The key of the results that are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct RateKey {
     /// The name of the agent.
     pub agent: String,

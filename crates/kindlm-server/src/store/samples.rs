@@ -24,6 +24,7 @@ const COLUMNS: &str = "SELECT id, agent, subject, version, body, received_at, st
 
 /// A sample to store.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NewSample {
     /// The id; `None` if the server chooses it.
     pub id: Option<String>,
@@ -37,6 +38,20 @@ pub struct NewSample {
     pub has_error: bool,
     /// The whole sample.
     pub body: Map<String, Value>,
+}
+
+impl NewSample {
+    /// Creates a sample of an agent without an error. The server chooses its id.
+    pub fn new(agent: impl Into<String>, body: Map<String, Value>) -> Self {
+        Self {
+            id: None,
+            agent: agent.into(),
+            subject: String::new(),
+            version: String::new(),
+            has_error: false,
+            body,
+        }
+    }
 }
 
 /// The result of storing samples.
@@ -56,6 +71,7 @@ pub struct Stored {
 
 /// A stored sample.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[non_exhaustive]
 pub struct Sample {
     /// The id of the sample.
     pub id: String,
@@ -123,6 +139,7 @@ impl Cursor {
 
 /// The opinion of a user about a sample.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NewFeedback {
     /// The id of the sample.
     pub sample: String,
@@ -132,6 +149,18 @@ pub struct NewFeedback {
     pub note: String,
     /// The user; empty if not known.
     pub author: String,
+}
+
+impl NewFeedback {
+    /// Creates the opinion `up` or `down` of an unknown user, without words.
+    pub fn new(sample: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            sample: sample.into(),
+            value: value.into(),
+            note: String::new(),
+            author: String::new(),
+        }
+    }
 }
 
 /// The stored opinion of a user about a sample.

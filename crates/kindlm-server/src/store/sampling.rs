@@ -64,6 +64,7 @@ pub(super) fn share_of(row: &AnyRow) -> Result<Share, StoreError> {
 /// The rates of groups of samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Strata {
     /// The property of a sample that names its group: `version`, or `metadata.<key>`.
     pub by: String,
@@ -72,6 +73,11 @@ pub struct Strata {
 }
 
 impl Strata {
+    /// Creates the rates of the groups of a property: `version`, or `metadata.<key>`.
+    pub fn new(by: impl Into<String>, rates: BTreeMap<String, f64>) -> Self {
+        Self { by: by.into(), rates }
+    }
+
     /// Returns true if `by` is valid: `version`, or `metadata.` and a key.
     pub fn has_property(&self) -> bool {
         self.by == VERSION || self.by.strip_prefix(METADATA).is_some_and(|it| !it.is_empty())

@@ -11,7 +11,7 @@ use kindlm_server::store::StoreError;
 use kindlm_server::store::adoption::Page;
 use kindlm_server::store::agents::{Agent, AgentSettings, DailyBudget};
 use kindlm_server::store::alerts::AlertFilter;
-use kindlm_server::store::attention::{AttentionFilter, SampleCounts};
+use kindlm_server::store::attention::AttentionFilter;
 use kindlm_server::store::backlog::Backlog;
 use kindlm_server::store::feedback_rates::FeedbackFilter;
 use kindlm_server::store::idempotency::RequestKey;
@@ -31,13 +31,14 @@ fn object(value: &Value) -> Map<String, Value> {
 }
 
 fn sample(id: &str, agent: &str, subject: &str) -> NewSample {
-    let (id, agent, subject) = (Some(id.to_owned()), agent.to_owned(), subject.to_owned());
-    let (version, body) = (String::new(), object(&json!({"agent_output": "x"})));
-    NewSample { id, agent, subject, version, has_error: false, body }
+    let mut sample = NewSample::new(agent, object(&json!({"agent_output": "x"})));
+    sample.id = Some(id.to_owned());
+    sample.subject = subject.into();
+    sample
 }
 
 fn settings(set: &str, rate: f64) -> AgentSettings {
-    AgentSettings { set: set.to_owned(), rate, strata: None, daily_budget: None }
+    AgentSettings::new(set, rate)
 }
 
 fn decided(assertion: &str, status: &str) -> NewResult {
@@ -46,8 +47,7 @@ fn decided(assertion: &str, status: &str) -> NewResult {
         "failed" => Some(0.0),
         _ => None,
     };
-    let (assertion, status) = (assertion.to_owned(), status.to_owned());
-    NewResult { assertion, status, score, judged: String::new() }
+    NewResult::new(assertion, status, score)
 }
 
 async fn pending(store: &Store, id: &str) -> PendingSample {
@@ -168,11 +168,7 @@ async fn each_change_of_a_set_is_a_version(store: &Store) {
 
 async fn samples_are_stored_once(store: &Store) {
     let samples = [sample("1", "a", "s"), sample("2", "a", "t"), sample("3", "b", "s")];
-    let key = |key: &str, digest: &str| RequestKey {
-        owner: String::new(),
-        key: key.to_owned(),
-        digest: digest.to_owned(),
-    };
+    let key = |key: &str, digest: &str| RequestKey::new("", key, digest);
     let first = store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap();
     assert_eq!((first.stored, first.duplicates), (3, 0));
     let repeated = store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap();
@@ -187,12 +183,7 @@ async fn samples_are_stored_once(store: &Store) {
     let cursor = Cursor::parse(&page.next.unwrap()).unwrap();
     let rest = store.samples(&all, 2, Some(&cursor)).await.unwrap();
     assert_eq!((rest.items.len(), rest.next), (1, None));
-    let feedback = |sample: &str| NewFeedback {
-        sample: sample.to_owned(),
-        value: "up".to_owned(),
-        note: String::new(),
-        author: String::new(),
-    };
+    let feedback = |sample: &str| NewFeedback::new(sample, "up");
     assert!(store.add_feedback(&feedback("1"), None).await.unwrap().is_some());
     assert!(store.add_feedback(&feedback("4"), None).await.unwrap().is_none());
     let of_subject = SampleFilter { subject: Some("s".to_owned()), ..SampleFilter::default() };
@@ -203,11 +194,7 @@ async fn samples_are_stored_once(store: &Store) {
 }
 
 async fn request_key_waits_for_its_response(store: &Store) {
-    let key = |digest: &str| RequestKey {
-        owner: "o".to_owned(),
-        key: "run".to_owned(),
-        digest: digest.to_owned(),
-    };
+    let key = |digest: &str| RequestKey::new("o", "run", digest);
     assert_eq!(store.begin_request::<String>(&key("d")).await.unwrap(), None);
     let running = store.begin_request::<String>(&key("d")).await.unwrap_err();
     assert!(matches!(running, StoreError::KeyInUse), "{running}");
@@ -268,15 +255,8 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert!(store.pending_sample("q1").await.unwrap().is_none());
     // The jobs of evaluated samples are gone, and those of failed samples stay.
     assert_eq!(jobs(store).await, ["q3", "q4"]);
-    let filter = RateFilter {
-        agent: "q".to_owned(),
-        assertion: String::new(),
-        set: String::new(),
-        tag: String::new(),
-        after: 0,
-        before: i64::MAX,
-        period: Period::Week,
-    };
+    let mut filter = RateFilter::new(0, i64::MAX, Period::Week);
+    filter.agent = "q".into();
     let rates = store.rates(&filter).await.unwrap().unwrap();
     let mut counts = Counts::default();
     for it in rates.values() {
@@ -318,10 +298,11 @@ async fn falls_start_and_end_alerts(store: &Store) {
     let finish = async |id: &str, set: &str, statuses: &[&str]| {
         store.add_samples(&[sample(id, "fall", "")], None).await.unwrap();
         let pending = pending(store, id).await;
-        let result = |(status, judged): (&&str, &str)| NewResult {
-            assertion: if judged.is_empty() { "word" } else { "polite" }.to_owned(),
-            judged: judged.to_owned(),
-            ..decided("", status)
+        let result = |(status, judged): (&&str, &str)| {
+            let assertion = if judged.is_empty() { "word" } else { "polite" };
+            let mut result = decided(assertion, status);
+            result.judged = judged.into();
+            result
         };
         let kinds = ["", "prompt-assertion"];
         let results: Vec<NewResult> = statuses.iter().zip(kinds).map(result).collect();
@@ -377,7 +358,8 @@ async fn each_message_is_delivered_once(store: &Store, alert: &str) {
 async fn samples_evaluated_for_their_error_are_not_compared(store: &Store) {
     store.put_agent("rare", &settings("set", 0.0), "").await.unwrap();
     for it in 0..40 {
-        let failed = NewSample { has_error: true, ..sample(&format!("x{it}"), "rare", "") };
+        let mut failed = sample(&format!("x{it}"), "rare", "");
+        failed.has_error = true;
         store.add_samples(&[failed], None).await.unwrap();
         let pending = pending(store, &format!("x{it}")).await;
         let status = if it < 20 { "passed" } else { "failed" };
@@ -393,7 +375,8 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     const DAY: i64 = 20_000;
     let budget = |evaluations, usd| Some(DailyBudget { evaluations, usd });
     let put = async |daily_budget| {
-        let settings = AgentSettings { daily_budget, ..settings("set", 1.0) };
+        let mut settings = settings("set", 1.0);
+        settings.daily_budget = daily_budget;
         store.put_agent("paid", &settings, "").await.unwrap();
         let agent = store.agent("paid").await.unwrap().unwrap();
         assert_eq!(agent.daily_budget, daily_budget);
@@ -442,8 +425,8 @@ async fn evaluations_stay_in_the_daily_budget(store: &Store) {
     assert!(store.pending_sample("paid").await.unwrap().is_none());
     assert!(jobs(store).await.is_empty());
     let filter = AttentionFilter { agent: "paid".to_owned(), ..AttentionFilter::default() };
-    let counts = SampleCounts { samples: 1, evaluated: 0, over_budget: 1 };
-    assert_eq!(store.evaluated_samples(&filter).await.unwrap(), counts);
+    let counts = store.evaluated_samples(&filter).await.unwrap();
+    assert_eq!((counts.samples, counts.evaluated, counts.over_budget), (1, 0, 1));
 }
 
 async fn traces_are_stored_with_their_sample(store: &Store) {
@@ -458,8 +441,9 @@ async fn traces_are_stored_with_their_sample(store: &Store) {
         }
         let body = object(&json!({"agent_output": all, "incomplete": lost}));
         let version = all.split_once("version ").map_or("", |(_, it)| it).to_owned();
-        let sample = sample("t", "traced", "s");
-        TraceReading::Sample(Box::new(NewSample { body, version, ..sample }))
+        let mut sample = sample("t", "traced", "s");
+        (sample.body, sample.version) = (body, version);
+        TraceReading::Sample(Box::new(sample))
     });
     let spans = |part: &str| TracePart {
         spans: Some(part.to_owned()),
@@ -563,9 +547,10 @@ async fn lost_spans_make_the_sample_incomplete(store: &Store, read: &ReadTrace) 
 }
 
 async fn first_sample_of_a_version_is_its_release(store: &Store) {
-    let sample = |id: &str, agent: &str, version: &str| NewSample {
-        version: version.to_owned(),
-        ..sample(id, agent, "released")
+    let sample = |id: &str, agent: &str, version: &str| {
+        let mut sample = sample(id, agent, "released");
+        sample.version = version.into();
+        sample
     };
     let samples = [
         sample("v2", "rel", "2"),
@@ -610,8 +595,9 @@ async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
 async fn another_sample_with_the_same_id_is_refused(store: &Store) {
     let first = sample("same", "one", "s");
     store.add_samples(std::slice::from_ref(&first), None).await.unwrap();
-    let body = object(&json!({"agent_output": "y"}));
-    for other in [sample("same", "two", "s"), NewSample { body, ..first.clone() }] {
+    let mut changed = first.clone();
+    changed.body = object(&json!({"agent_output": "y"}));
+    for other in [sample("same", "two", "s"), changed] {
         // Nothing of the request is stored.
         let refused = store.add_samples(&[sample("new", "one", "s"), other], None).await;
         assert!(refused.unwrap_err().to_string().contains("id \"same\""));
@@ -622,13 +608,14 @@ async fn another_sample_with_the_same_id_is_refused(store: &Store) {
 
 async fn rates_count_only_what_the_rate_chose(store: &Store) {
     let rates = BTreeMap::from([("pro".to_owned(), 1.0)]);
-    let strata = Some(Strata { by: "version".to_owned(), rates });
-    let agent = AgentSettings { strata, ..settings("set", 0.1) };
+    let mut agent = settings("set", 0.1);
+    agent.strata = Some(Strata::new("version", rates));
     assert_eq!(store.put_agent("mixed", &agent, "").await.unwrap().strata, agent.strata);
     assert_eq!(store.agent("mixed").await.unwrap().unwrap().strata, agent.strata);
-    let of = |id: &str, version: &str| NewSample {
-        version: version.to_owned(),
-        ..sample(id, "mixed", "mixed")
+    let of = |id: &str, version: &str| {
+        let mut sample = sample(id, "mixed", "mixed");
+        sample.version = version.into();
+        sample
     };
     let ids = |is_chosen: bool| {
         let all = (0..).map(|it| format!("mixed-{it}"));
@@ -643,18 +630,12 @@ async fn rates_count_only_what_the_rate_chose(store: &Store) {
         finish(store, of(&id, "pro"), "set@1", &results("failed")).await;
     }
     for id in ids(false).skip(10).take(2) {
-        let failed = NewSample { has_error: true, ..of(&id, "free") };
+        let mut failed = of(&id, "free");
+        failed.has_error = true;
         finish(store, failed, "set@1", &results("failed")).await;
     }
-    let filter = RateFilter {
-        agent: "mixed".to_owned(),
-        assertion: String::new(),
-        set: String::new(),
-        tag: String::new(),
-        after: 0,
-        before: i64::MAX,
-        period: Period::Day,
-    };
+    let mut filter = RateFilter::new(0, i64::MAX, Period::Day);
+    filter.agent = "mixed".into();
     let mut all = PeriodResults::default();
     store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(*it));
     assert_eq!(all.counts, Counts { passed: 3, failed: 11, ..Counts::default() });
@@ -721,8 +702,7 @@ async fn removed_agent_has_no_evaluations_and_no_alerts(store: &Store) {
 async fn scores_are_correlated_with_thumbs(store: &Store) {
     store.put_agent("liked", &settings("set", 1.0), "").await.unwrap();
     let thumb = async |sample: &str, value: &str| {
-        let (sample, value) = (sample.to_owned(), value.to_owned());
-        let feedback = NewFeedback { sample, value, note: String::new(), author: String::new() };
+        let feedback = NewFeedback::new(sample, value);
         store.add_feedback(&feedback, None).await.unwrap().unwrap();
     };
     // Phi of the table 4, 1, 2, 3 is 10 ÷ √(5 × 5 × 6 × 4).
@@ -736,7 +716,7 @@ async fn scores_are_correlated_with_thumbs(store: &Store) {
             thumb(&id, value).await;
         }
     }
-    let of = |agent: &str| FeedbackFilter { agent: agent.to_owned(), after: 0, before: i64::MAX };
+    let of = |agent: &str| FeedbackFilter::new(agent, 0, i64::MAX);
     let rates = store.feedback_rates(&of("liked")).await.unwrap().unwrap();
     assert_eq!((rates.thumbs_up, rates.thumbs_down, rates.samples), (6, 4, 10));
     let found = |name: &str| &rates.assertions[&("liked".to_owned(), name.to_owned())];
@@ -856,9 +836,10 @@ async fn keys_in_versions_of_a_suite_are_masked(store: &Store) {
 
 async fn rates_and_samples_are_filtered_by_tag_and_set(store: &Store) {
     store.put_agent("tagged", &settings("t@1", 1.0), "").await.unwrap();
-    let of = |id: &str, tags: &Value| NewSample {
-        body: object(&json!({"agent_output": "x", "tags": tags})),
-        ..sample(id, "tagged", "")
+    let of = |id: &str, tags: &Value| {
+        let mut sample = sample(id, "tagged", "");
+        sample.body = object(&json!({"agent_output": "x", "tags": tags}));
+        sample
     };
     for (id, tags, set, status) in [
         ("t1", json!(["vip", "eu"]), "t@1", "passed"),
@@ -890,9 +871,8 @@ async fn rates_and_samples_are_filtered_by_tag_and_set(store: &Store) {
         assert_eq!(samples.len() as u64, failed, "{set} {tag}");
         let evaluated = store.evaluated_samples(&listed).await.unwrap().evaluated;
         assert_eq!(evaluated.unsigned_abs(), passed + failed, "{set} {tag}");
-        let (after, before, period) = (0, i64::MAX, Period::Day);
-        let assertion = String::new();
-        let filter = RateFilter { agent, assertion, set, tag, after, before, period };
+        let mut filter = RateFilter::new(0, i64::MAX, Period::Day);
+        (filter.agent, filter.set, filter.tag) = (agent, set, tag);
         let mut all = Counts::default();
         store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(it.counts));
         assert_eq!(all, Counts { passed, failed, ..Counts::default() }, "{filter:?}");
