@@ -59,7 +59,7 @@ impl Output {
         if specs.is_empty()
             && let Some(reporter) = kindlm_reporters::find(DEFAULT)
         {
-            specs.push(ReporterSpec { reporter, path: None });
+            specs.push(ReporterSpec::new(reporter, None));
         }
         specs.extend(more);
         check_stdout(&specs)?;

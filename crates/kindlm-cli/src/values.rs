@@ -22,8 +22,8 @@ pub(crate) fn reporter(text: &str) -> Result<ReporterSpec, String> {
     };
     match path {
         Some("") => Err(format!("no path after `{id}=`; write `{id}` alone for stdout")),
-        Some("-") | None => Ok(ReporterSpec { reporter, path: None }),
-        Some(path) => Ok(ReporterSpec { reporter, path: Some(PathBuf::from(path)) }),
+        Some("-") | None => Ok(ReporterSpec::new(reporter, None)),
+        Some(path) => Ok(ReporterSpec::new(reporter, Some(PathBuf::from(path)))),
     }
 }
 

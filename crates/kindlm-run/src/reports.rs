@@ -21,11 +21,19 @@ const NAMED: usize = 10;
 
 /// A reporter and the file of its report.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ReporterSpec {
     /// The registry entry of the reporter.
     pub reporter: &'static Registration,
     /// The file, relative to the working folder; `None` is stdout.
     pub path: Option<PathBuf>,
+}
+
+impl ReporterSpec {
+    /// Creates a reporter with the file of its report; `None` is stdout.
+    pub fn new(reporter: &'static Registration, path: Option<PathBuf>) -> Self {
+        Self { reporter, path }
+    }
 }
 
 /// Returns a style with data from the CI system: the URL of the full report, and the working folder below the root of

@@ -13,17 +13,13 @@ pub(crate) fn run(args: BisectArgs, io: &mut Io) -> Outcome {
         (Some(good), _) => Range::Commits { good, bad: args.bad },
         (None, from) => Range::Changes { from: from.unwrap_or_default() },
     };
-    let config = BisectConfig {
-        case: args.test,
-        model: args.model,
-        range,
-        pass: args.pass,
-        fail: args.fail,
-        error: args.error,
-        max_executions: args.max_executions.map(u64::from),
-        budget_usd: args.budget_usd,
-        allow_unpriced: args.allow_unpriced,
-    };
+    let mut config = BisectConfig::new(args.test, range, args.error);
+    config.model = args.model;
+    config.pass = args.pass;
+    config.fail = args.fail;
+    config.max_executions = args.max_executions.map(u64::from);
+    config.budget_usd = args.budget_usd;
+    config.allow_unpriced = args.allow_unpriced;
     let world = io.world.clone();
     let prepared = PreparedBisection::new(&world, &options, &config)?;
     if args.dry_run {

@@ -11,7 +11,7 @@ use crate::{Io, print};
 pub(crate) fn run(args: HistoryArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
-    let config = HistoryConfig { case: args.test, models: args.models, limit: args.limit as usize };
+    let config = HistoryConfig::new(args.test, args.models, args.limit as usize);
     let found = history(io, &place, suite, &config)?;
     print(io, &render(&found, args.json)?)?;
     if found.has_older {

@@ -13,17 +13,12 @@ use crate::{Io, print};
 pub(crate) fn run(args: PlanArgs, io: &mut Io) -> Outcome {
     let place = SuiteFolder::new(io, args.place.config());
     let suite = SuiteKey::named(io, args.place.config.as_deref())?;
-    let config = PlanConfig {
-        runs: args.run,
-        effect: args.effect,
-        power: args.power,
-        alpha: args.alpha,
-        repeats: args.repeats,
-        shape: match args.shape {
-            Shape::Spread => PlanShape::Spread,
-            Shape::Break => PlanShape::Break,
-        },
+    let shape = match args.shape {
+        Shape::Spread => PlanShape::Spread,
+        Shape::Break => PlanShape::Break,
     };
+    let mut config = PlanConfig::new(args.effect, args.power, args.alpha, args.repeats, shape);
+    config.runs = args.run;
     let report = plan::plan(io, &place, suite.as_ref(), &config)?;
     let text = if args.json {
         pretty(&serde_json::to_value(&report).map_err(|err| Failure::internal(err.to_string()))?)

@@ -46,6 +46,7 @@ pub enum Range {
 
 /// The settings of the search.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BisectConfig {
     /// The test case: its name, a part of the name, a glob, or `/a regular expression/`.
     pub case: String,
@@ -68,6 +69,25 @@ pub struct BisectConfig {
     pub budget_usd: Option<f64>,
     /// True if a search with a budget may start although a price is unknown.
     pub allow_unpriced: bool,
+}
+
+impl BisectConfig {
+    /// Creates the settings for a test case and two versions, with the highest probability of a wrong answer.
+    ///
+    /// The search has no limits, and the pass rates are those of the case.
+    pub fn new(case: impl Into<String>, range: Range, error: f64) -> Self {
+        Self {
+            case: case.into(),
+            model: None,
+            range,
+            pass: None,
+            fail: None,
+            error,
+            max_executions: None,
+            budget_usd: None,
+            allow_unpriced: false,
+        }
+    }
 }
 
 /// A search that is ready to start.

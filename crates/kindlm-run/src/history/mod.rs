@@ -23,6 +23,7 @@ const NAMED: usize = 5;
 
 /// The settings of a history.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HistoryConfig {
     /// The test case: its name, a part of the name, a glob, or `/a regular expression/`. `None` for the whole suite.
     pub case: Option<String>,
@@ -30,6 +31,13 @@ pub struct HistoryConfig {
     pub models: Vec<String>,
     /// The maximum number of runs, at least 1.
     pub limit: usize,
+}
+
+impl HistoryConfig {
+    /// Creates the settings for a test case and models, with the maximum number of runs.
+    pub fn new(case: Option<String>, models: Vec<String>, limit: usize) -> Self {
+        Self { case, models, limit }
+    }
 }
 
 /// Returns the history of a suite, or of one case.

@@ -20,6 +20,7 @@ const SLOW_EFFECT: f64 = 0.05;
 
 /// The past runs, and the fall to detect.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct PlanConfig {
     /// The runs: ids or their beginnings, `last`, or files of reports; empty for the newest run.
     pub runs: Vec<String>,
@@ -33,6 +34,13 @@ pub struct PlanConfig {
     pub repeats: Vec<u32>,
     /// The way in which the pass rates of the cases fall.
     pub shape: PlanShape,
+}
+
+impl PlanConfig {
+    /// Creates the settings for a fall after the newest run, and for these numbers of repeats.
+    pub fn new(effect: f64, power: f64, alpha: f64, repeats: Vec<u32>, shape: PlanShape) -> Self {
+        Self { runs: Vec::new(), effect, power, alpha, repeats, shape }
+    }
 }
 
 /// Computes how many cases a comparison needs with each number of repeats. Nothing is sent.
