@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 /// The schemas are for deserialization, in draft 2020-12.
 pub struct Definitions(SchemaGenerator);
 
-/// Returns the schema of a type for deserialization; a plain function for tables of schemas.
+/// Returns the schema of a type for deserialization, like [`Definitions::schema_for`].
+///
+/// A table of assertions can store a pointer to this function.
 pub fn schema_of<T: JsonSchema>(definitions: &mut Definitions) -> Value {
     definitions.schema_for::<T>()
 }
@@ -30,7 +32,7 @@ impl fmt::Debug for Definitions {
 }
 
 impl Definitions {
-    /// Returns the schema of a type for deserialization. The types inside it become definitions.
+    /// Returns the schema of a type for deserialization. Nested types become definitions.
     pub fn schema_for<T: JsonSchema>(&mut self) -> Value {
         T::json_schema(&mut self.0).to_value()
     }

@@ -26,8 +26,8 @@ pub fn duplicate_key(json: &str) -> Option<String> {
 
 /// Returns the first duplicate key for which `is_meant` is true.
 ///
-/// Searches objects at any depth. Returns `None` without such a key, and if the key stands behind a syntax error or is
-/// nested more than 127 levels deep.
+/// Returns `None` if no object has such a key. The search ends at the first syntax error, and at a value that is nested
+/// more than 127 levels deep.
 ///
 /// ```
 /// use kindlm_types::duplicate_key_among;

@@ -31,7 +31,7 @@ pub fn to_precision(value: f64, digits: usize) -> String {
     }
     let digits = digits.clamp(1, 100);
     let sign = if value < 0.0 { "-" } else { "" };
-    // A double has at most 767 significant digits, so this is its exact value.
+    // A double has at most 767 significant digits, so 800 decimal places show the exact value.
     let exact = format!("{:.800e}", value.abs());
     let (mantissa, exponent) = exact.split_once('e').unwrap_or((&exact, "0"));
     let mut exponent: i32 = exponent.parse().unwrap_or(0);

@@ -146,9 +146,11 @@ fn tolerated(one: &str, other: &str) -> usize {
 
 /// Returns up to `most` candidates that are similar to an unknown word.
 ///
-/// Candidates that [`nearest`] accepts come first, except those whose distance is more than 1 above the best distance.
-/// Candidates that share a part with the word come next; parts are separated by `-`, `:`, `_` or a space. A part of one
-/// or two characters and the part `not` do not count. Within each group, the most similar candidates come first.
+/// The result has two groups. Within each group, the most similar candidates come first.
+///
+/// 1. Candidates that are similar enough for [`nearest`]. Their distance is at most 1 above the smallest distance.
+/// 2. Other candidates that share a part with the word. Parts are separated by `-`, `:`, `_` or a space. Parts of one
+///    or two characters and the part `not` do not count.
 pub fn nearest_few<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,

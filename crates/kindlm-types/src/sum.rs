@@ -3,11 +3,11 @@
 /// An exact sum of numbers, which is rounded once at the end.
 ///
 /// The cases of a run finish in any order, but no digit of their total cost may depend on the order. A plain sum of
-/// doubles depends on it: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
+/// doubles depends on the order: 0.1 + 0.2 + 0.3 differs from 0.3 + 0.2 + 0.1.
 ///
-/// The sum is stored as several non-overlapping numbers, rarely more than four. Each holds the rounding error of an
-/// addition. This is "grow expansion" from J. R. Shewchuk, *Adaptive Precision Floating-Point Arithmetic and Fast
-/// Robust Geometric Predicates*, 1997.
+/// The sum is stored as several non-overlapping numbers, rarely more than four: the rounded sum, and the rounding
+/// errors of the additions. The algorithm is "grow expansion" from J. R. Shewchuk, *Adaptive Precision Floating-Point
+/// Arithmetic and Fast Robust Geometric Predicates*, 1997.
 ///
 /// ```
 /// use kindlm_types::ExactSum;

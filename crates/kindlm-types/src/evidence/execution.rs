@@ -56,7 +56,7 @@ pub struct Execution {
     pub output: String,
     /// The structured output, if the source reports it separately from the text.
     ///
-    /// For a command, this is its `output_json`.
+    /// For a command, the structured output is the `output_json` that the command reported.
     pub output_json: Option<Value>,
     /// The tool calls of all turns, in order.
     pub tool_calls: Vec<ToolCall>,
@@ -72,8 +72,8 @@ pub struct Execution {
     pub latency_ms: Option<f64>,
     /// The longest time from a request to the first part of its answer, in milliseconds.
     ///
-    /// The part is text, reasoning or a tool call. `None` if the time of a request was not measured, for example because
-    /// its answer was not streamed.
+    /// The part is text, reasoning or a tool call. `None` if the time of a request was not measured, for example
+    /// because the answer was not streamed.
     pub first_token_ms: Option<f64>,
     /// The cost in US dollars.
     pub spend: Spend,
@@ -107,7 +107,7 @@ pub struct Execution {
     pub tools: Vec<ToolSpec>,
     /// The test case and its model as written in the suite, for scripts.
     ///
-    /// Reports omit it, so it is `None` for an execution from a report.
+    /// Reports omit this field, so the field is `None` for an execution from a report.
     pub written: Option<Arc<Written>>,
 }
 
@@ -120,7 +120,7 @@ pub struct Spend {
     pub cached: bool,
     /// The money spent on replies that did not come from the response store, in US dollars.
     ///
-    /// Set only if `cached`. See [`spent`](Execution::spent).
+    /// `None` if `cached` is false, or if the amount is not known. See [`spent`](Execution::spent).
     pub paid_usd: Option<f64>,
     /// The known cost of earlier attempts in US dollars, including their judges; 0 without earlier attempts.
     ///
@@ -138,7 +138,7 @@ pub struct CommandEnd {
 }
 
 impl CommandEnd {
-    /// Returns the end of a command; `None` without an exit code and without stderr.
+    /// Returns the end of a command; `None` if there is neither an exit code nor stderr.
     pub fn from_parts(exit_code: Option<i32>, stderr: String) -> Option<Self> {
         (exit_code.is_some() || !stderr.is_empty()).then_some(Self { exit_code, stderr })
     }
@@ -147,18 +147,18 @@ impl CommandEnd {
 /// The parts of the evidence that were recorded, and those that are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Completeness {
-    /// The reason why the output is only a part of the answer; `None` if the output is complete.
+    /// The reason why the output is only a part of the answer; `None` if there is no such reason.
     ///
-    /// Either the rest is of an unsupported type, or an earlier answer was cut off. See
-    /// [`incomplete_output`](Execution::incomplete_output).
+    /// Either a part of the answer has an unsupported type, or an earlier answer was cut off. The finish reason can
+    /// also show that the output is incomplete: see [`incomplete_output`](Execution::incomplete_output).
     pub unread: Option<String>,
     /// True if `maxTurns` ended the conversation.
     pub truncated: bool,
-    /// The reasons why evidence is missing; empty if none is known to be missing.
+    /// The reasons why evidence is missing; empty if no evidence is known to be missing.
     ///
     /// For example, spans were lost, or a conversation was saved before it ended.
     pub gaps: Vec<String>,
-    /// The recorded data of unsupported types, by type. Any evidence may be missing if there is some.
+    /// The recorded data of unsupported types, by type. If there is such data, any evidence may be missing.
     pub unsupported: Vec<UnsupportedPart>,
     /// The kinds of evidence that the source records completely.
     pub coverage: Coverage,
@@ -168,7 +168,7 @@ pub struct Completeness {
     pub declared: BTreeSet<Channel>,
 }
 
-/// A test case and its model as written in the suite, as far as scripts can use it.
+/// The parts of a test case and its model that scripts can use, as written in the suite.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The test's `expect` block, as JSON; `None` without such a block.
@@ -185,22 +185,22 @@ pub struct Written {
     pub calls_as_output: Option<CallForm>,
 }
 
-/// Returns the longest time to the first token, with that of the next request; `None` if one of the times is unknown.
+/// Returns the longest time to the first token of all requests, including the next request.
 ///
-/// `requests` is the number of requests before.
+/// Returns `None` if one of the times is unknown. `requests` is the number of requests before the next request.
 fn longest_first_token(requests: u32, longest: Option<f64>, next: Option<f64>) -> Option<f64> {
     if requests == 0 { next } else { longest.zip(next).map(|(longest, next)| longest.max(next)) }
 }
 
 impl Turn {
-    /// Adds the time to the first token of the next request. Must be called before the request is counted.
+    /// Adds the time to the first token of the next request. Must be called before `requests` counts this request.
     pub fn add_first_token(&mut self, next: Option<f64>) {
         self.first_token_ms = longest_first_token(self.requests, self.first_token_ms, next);
     }
 }
 
 impl Execution {
-    /// Adds the time to the first token of the next request. Must be called before the request is counted.
+    /// Adds the time to the first token of the next request. Must be called before `requests` counts this request.
     pub fn add_first_token(&mut self, next: Option<f64>) {
         self.first_token_ms = longest_first_token(self.requests, self.first_token_ms, next);
     }
@@ -255,9 +255,10 @@ impl Execution {
                 || self.completeness.declared.contains(&channel))
     }
 
-    /// Returns the reason why evidence of a kind is known to be missing; else `None`.
+    /// Returns the reason why evidence of a kind is missing.
     ///
-    /// A declaration of the suite does not change this.
+    /// Returns `None` if no evidence of this kind is known to be missing. A declaration of the suite does not change
+    /// the result.
     pub fn known_missing(&self, channel: Channel) -> Option<Cow<'_, str>> {
         let is_of_answers = matches!(
             channel,
@@ -302,7 +303,7 @@ impl Execution {
         self.completeness.declared.iter().copied().filter(|it| !is_known(it)).collect()
     }
 
-    /// Returns a note for reports with the kinds of [`only_declared`](Self::only_declared).
+    /// Returns a note for reports that lists the kinds of [`only_declared`](Self::only_declared).
     ///
     /// Returns `None` without such kinds.
     pub fn declared_note(&self) -> Option<String> {
@@ -332,7 +333,7 @@ impl Execution {
     ///
     /// Returns `None` if no cost is known.
     ///
-    /// If only some events report a cost, the bound is the sum of these costs and of the earlier attempts.
+    /// If only some events report a cost, the bound is the sum of these costs and the cost of earlier attempts.
     pub fn spent_at_least(&self) -> Option<f64> {
         let told = || Event::reported_usd(&self.recorded_events).filter(|_| !self.spend.cached);
         let known = self.spent_now().or_else(told);
@@ -422,7 +423,7 @@ pub struct ExecutionResult {
 }
 
 impl ExecutionResult {
-    /// Creates a result with the outcome of these checks. No model has judged them, so judging cost nothing.
+    /// Creates a result with the outcome of these check results. The cost of judges is 0.
     pub fn new(execution: Execution, results: Vec<AssertionResult>) -> Self {
         Self {
             execution,
@@ -436,8 +437,6 @@ impl ExecutionResult {
     }
 
     /// Returns true if the run stopped before a request of the execution was answered or a check was evaluated.
-    ///
-    /// False for all other errors.
     pub fn was_never_begun(&self) -> bool {
         matches!(self.error, Some(ExecutionError::NotRun { .. }))
             && self.execution.requests == 0

@@ -23,7 +23,7 @@ pub struct Price {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub cache_write: Option<f64>,
-    /// The price of a request with a long prompt; if absent, long prompts have the price above.
+    /// The price of a request with a long prompt; if absent, long prompts have the same price as other prompts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long_prompt: Option<LongPromptPrice>,
 }

@@ -25,7 +25,7 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// Returns the engine's answer to this call, if no simulated tool has its name.
+    /// Returns the engine's answer to a call of a tool that the suite does not simulate.
     pub fn not_simulated(&self) -> Value {
         json!({ "error": format!("Tool \"{}\" not simulated", self.name) })
     }

@@ -36,7 +36,7 @@ pub struct Transcript {
     pub gaps: Vec<String>,
     /// The recorded data of unsupported types, by type.
     pub unsupported: Vec<UnsupportedPart>,
-    /// The reason why the model stopped last, if it is recorded.
+    /// The reason why the model ended the last answer; `None` if it is not recorded.
     pub finish_reason: Option<FinishReason>,
     /// The tools offered to the model, if they are recorded.
     pub tools: Vec<ToolSpec>,
@@ -45,10 +45,10 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Returns the reason why the model stopped last; `None` if it is not recorded.
+    /// Returns the reason why the model ended the last answer; `None` if it is not recorded.
     ///
-    /// A reason that is recorded outside of the conversation (`said`) takes precedence over the reason in the messages.
-    /// But an answer that is marked as a refusal stays a refusal.
+    /// `said` is a reason that was recorded outside of the conversation. It takes precedence over the reason in the
+    /// messages, unless the reason in the messages is a refusal.
     pub fn finished(&self, said: Option<FinishReason>) -> Option<FinishReason> {
         match &self.finish_reason {
             Some(FinishReason::Refusal) => self.finish_reason.clone(),
@@ -56,10 +56,10 @@ impl Transcript {
         }
     }
 
-    /// Converts the transcript into an execution; the other fields come from `begun`.
+    /// Converts the transcript into an execution. Data that a transcript does not have comes from `begun`.
     ///
     /// `labels` are the labels of the turns in order. Turns without a label are not added to the execution's turns.
-    /// The metadata of both is merged; for equal keys, the value of the transcript is kept.
+    /// The metadata of `begun` and of the transcript is merged. For equal keys, the value of the transcript is used.
     #[must_use]
     pub fn into_execution(self, labels: &[&str], begun: Execution) -> Execution {
         let label = |(turn, label): (Turn, &&str)| Turn { label: (*label).to_owned(), ..turn };

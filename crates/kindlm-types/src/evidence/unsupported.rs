@@ -19,13 +19,13 @@ pub struct UnsupportedPart {
 }
 
 impl UnsupportedPart {
-    /// The key of the metadata with the places of each unsupported type, in a transcript or a trace.
+    /// The metadata key of an object with the places of each unsupported type, for a transcript or a trace.
     pub const METADATA_KEY: &'static str = "partsNotUnderstood";
 
-    /// The key of an agent's metadata with the number of lines of each unsupported type.
+    /// The key, in the metadata of an agent, of an object with the number of lines of each unsupported type.
     pub const LINES_KEY: &'static str = "unknownLines";
 
-    /// Returns parts of one type.
+    /// Creates the value for the parts of one type, with their places.
     pub fn new(kind: impl Into<String>, places: Vec<String>) -> Self {
         Self { kind: kind.into(), places }
     }

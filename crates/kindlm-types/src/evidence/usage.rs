@@ -44,7 +44,7 @@ impl Usage {
         cached_input: impl Into<Option<u64>>,
     ) -> Self {
         let (input, output) = match (input, output, total) {
-            // The missing part is the total minus the known part, if the total is greater.
+            // The missing part is the total minus the known part, if the total exceeds the known part.
             (Some(part), None, Some(sum)) if sum > part => (Some(part), Some(sum - part)),
             (None, Some(part), Some(sum)) if sum > part => (Some(sum - part), Some(part)),
             (input, output, _) => (input, output),
@@ -109,7 +109,7 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Returns an error message if the parts have more tokens than the total.
+    /// Returns an error message if input plus output exceeds the total.
     ///
     /// Returns `None` if the counts do not contradict each other.
     pub fn contradiction(&self) -> Option<String> {

@@ -48,8 +48,8 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub cwd: Option<String>,
-    /// True to start the agent in an empty temporary folder, which is removed at its end. Without effect in tests with
-    /// a `workspace`. Needs a Unix shell.
+    /// True to start the agent in an empty temporary folder, which is removed when the agent ends. Without effect in
+    /// tests with a `workspace`. Needs a Unix shell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty_folder: bool,
     /// The JSON Schema of the answer, for `claude-code` and `codex`. For `codex`, it needs a Unix shell.
@@ -128,7 +128,7 @@ pub struct AgentStart {
     pub system: Option<String>,
     /// The workspace of the execution; `None` without a workspace.
     ///
-    /// This folder replaces the working folder of the suite.
+    /// The agent works in this folder instead of the working folder that the suite sets.
     pub folder: Option<AgentFolder>,
     /// The time limit for the start.
     pub timeout: Duration,
@@ -173,7 +173,7 @@ pub struct AgentTurn {
 pub struct AgentReply {
     /// The last text of the agent.
     pub text: String,
-    /// The reason why the text is incomplete, such as parts of unsupported types; `None` if it is complete.
+    /// The reason why the text is incomplete, such as parts of unsupported types; `None` if the text is complete.
     pub unread: Option<String>,
     /// The structured output; `None` if the agent reports none.
     pub output_json: Option<Value>,
@@ -181,11 +181,11 @@ pub struct AgentReply {
     pub events: Vec<Event>,
     /// The tool calls among the events.
     pub tool_calls: Vec<ToolCall>,
-    /// The reason why the model stopped last, if the agent reports it.
+    /// The reason why the model ended the last answer; `None` if the agent does not report it.
     pub finish_reason: Option<FinishReason>,
     /// The kinds of evidence that are complete so far.
     pub coverage: Coverage,
-    /// The tokens of this turn; `None` if none were reported.
+    /// The tokens of this turn; `None` if the agent reported no tokens.
     pub usage: Option<Usage>,
     /// The cost of this turn in US dollars, if the agent reports it.
     pub cost_usd: Option<f64>,
@@ -217,7 +217,7 @@ pub struct AgentEnd {
     pub exit_code: Option<i32>,
     /// Other data of the agent: version, model, session, and lines of unsupported types.
     pub metadata: Map<String, Value>,
-    /// The types of lines that are unsupported. Any evidence may be missing if there are some.
+    /// The output lines of unsupported types, by type. If there are such lines, any evidence may be missing.
     pub unsupported: Vec<UnsupportedPart>,
     /// The error that the agent reported at the end; `None` if it reported none.
     pub error: Option<ProviderError>,

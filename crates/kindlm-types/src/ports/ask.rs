@@ -17,7 +17,9 @@ use crate::{FailureCode, FinishReason, Media, ProviderError, ResponseFormat, Usa
 /// cannot know the mark, so the data cannot end its block or forge a reply.
 pub const FENCE: &str = "BEGIN ";
 
-/// The key under which a judge's reply must repeat the mark. The mark shows that the judge wrote the reply.
+/// The key of the mark in a judge's reply.
+///
+/// The reply must repeat the mark of the question; see [`FENCE`]. The mark shows that the judge wrote the reply.
 pub const MARK: &str = "mark";
 
 /// The length of a mark in hexadecimal digits. 24 digits hold 96 bits.
@@ -80,7 +82,7 @@ pub struct JudgeQuestion {
     pub temperature: Option<f64>,
     /// True if an earlier reply to this question was cut off at the token limit. The limit may then be doubled.
     pub after_cut: bool,
-    /// The length in bytes of the start of `user` that is equal in questions about other outputs.
+    /// The number of bytes at the start of `user` that are equal in questions about other outputs.
     pub shared: usize,
 }
 
@@ -122,7 +124,8 @@ impl EmbeddingQuestion {
 impl Question {
     /// Returns a key that identifies the question.
     ///
-    /// The key ignores [`JudgeQuestion::shared`] and the name of the response format.
+    /// The key ignores [`JudgeQuestion::shared`] and the name of the response format. An image counts by its
+    /// SHA-256.
     pub fn key(&self) -> String {
         match self {
             Self::Judge(q) => serde_json::json!([
@@ -146,7 +149,7 @@ impl Question {
 
 /// A juror of a judge panel, and the index of one of the juror's answers.
 ///
-/// A check builds its question for a single judge. [`put`](Self::put) changes the question into that for one juror.
+/// A check builds a question for a single judge. [`put`](Self::put) changes this question for one juror.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JurorSample {
     /// The juror's model id in the suite; `None` for the judge that the question names.

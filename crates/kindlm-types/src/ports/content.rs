@@ -176,7 +176,9 @@ impl Media {
         self.data.as_ref().map(|it| &*it.0)
     }
 
-    /// Returns the data as a `data:` URL, or else the address; `None` without both, as after loading from a record.
+    /// Returns the data as a `data:` URL, or else the address.
+    ///
+    /// Returns `None` if there is neither, for example for a media with data that was loaded from a record.
     pub fn address(&self) -> Option<String> {
         match self.data() {
             Some(data) => {
@@ -193,7 +195,10 @@ impl Media {
         inside.is_some_and(|it| it.contains(", sha256 ") && !it.contains(['[', '\n']))
     }
 
-    /// Returns the name, media type, size and the beginning of the SHA-256 in brackets, for people and judges.
+    /// Returns a description in brackets, for people and judges.
+    ///
+    /// The description has the kind, the name and the media type. Then follows the address, or the size and the
+    /// beginning of the SHA-256.
     pub fn label(&self) -> String {
         let mut facts: Vec<String> = self.media_type.iter().cloned().collect();
         if let Some(url) = &self.url {
@@ -264,7 +269,7 @@ impl RawPart {
         value.get("text").filter(|_| is_text)?.as_str()
     }
 
-    /// Returns the text of a part that is a text; else the type and the longest text in brackets, for people and judges.
+    /// Returns the text of a part that is a text. For other parts, returns the type and the longest text in brackets.
     fn label(&self) -> String {
         if let Some(text) = self.text() {
             return text.to_owned();
@@ -301,9 +306,10 @@ impl ContentPart {
     /// Returns the number of tokens that a budget and a rate limiter reserve for a part, besides its label.
     ///
     /// Providers count the tokens of media differently, so this formula is meant to overestimate. It reserves one token
-    /// per 25 bytes of an image or a sound. For a file or a raw part's omitted data, it reserves one per 4 bytes. The
-    /// result is 0 for a text. For other parts, it is from 2,000 to 1,000,000, and 50,000 if the size is unknown. The
-    /// answer reports the real number.
+    /// per 25 bytes of an image or a sound. For a file or a raw part's omitted data, it reserves one per 4 bytes.
+    ///
+    /// The result is 0 for a text, and 50,000 if the size is unknown. Otherwise, the result is from 2,000 to 1,000,000.
+    /// The answer reports the real number.
     pub fn reserved_tokens(&self) -> u64 {
         const LEAST: u64 = 2_000;
         const MOST: u64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! Ports: the traits that connect the crates, with their data. Models, commands, agents, scripts, files.
+//! The ports: traits for models, commands, agents, scripts and files, with the data that they use.
 
 mod agent;
 pub mod ask;

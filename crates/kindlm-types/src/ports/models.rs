@@ -7,9 +7,10 @@ use crate::{BoxFuture, Prompt, ProviderError, Reply, Usage};
 
 /// The budget for the attempts of one request.
 pub trait AttemptBudget: Send + Sync {
-    /// Reserves money for one more attempt, as much as for the first.
+    /// Reserves money for one more attempt: the same amount as for the first attempt.
     ///
-    /// A lost answer may still have to be paid for. Fails with the reason if the budget does not allow another attempt.
+    /// The provider may also charge for an attempt whose answer was lost. Fails with the reason if the budget does not
+    /// allow another attempt.
     fn reserve(&self) -> Result<(), String>;
 
     /// Releases the last reservation, because its attempt was not made.
@@ -46,7 +47,7 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    /// Creates the answer of the requested model.
+    /// Creates an embedding that the requested model computed, without a reported cost.
     pub fn new(vector: impl Into<Arc<[f64]>>, usage: Usage) -> Self {
         Self { vector: vector.into(), usage, substituted: false, cost_usd: None, cached: false }
     }
@@ -89,9 +90,9 @@ pub trait Models: Send + Sync {
         false
     }
 
-    /// Returns true if this port limits concurrent calls.
+    /// Returns true if the ports limit concurrent calls, including the calls of commands and agents.
     ///
-    /// The limit includes calls of commands and agents. The engine may then start more calls than can run. Calls that
+    /// The engine then sets no limit of its own, and starts the executions of each model independently. So calls that
     /// wait for one model do not block calls of other models.
     fn limits_calls(&self) -> bool;
 }

@@ -22,7 +22,7 @@ pub struct Ports<'a> {
 }
 
 impl<'a> Ports<'a> {
-    /// Creates ports with models only. Every command, agent and script fails, because it has no port.
+    /// Creates ports with models only. All commands, agents and scripts fail.
     pub fn new(models: &'a dyn Models) -> Self {
         Self { models, commands: &Unavailable, agents: &Unavailable, scripts: &Unavailable }
     }

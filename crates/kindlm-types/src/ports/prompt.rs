@@ -40,7 +40,8 @@ pub struct Message {
     pub role: Role,
     /// The text. For [`Role::Tool`], the result as JSON text.
     ///
-    /// With [`parts`](Self::parts), the texts and labels of the parts, one below the other, for checks, judges and reports.
+    /// In a message with [`parts`](Self::parts), this text has the texts and labels of the parts, one below the other.
+    /// Checks, judges and reports use this text.
     pub content: String,
     /// The parts to send instead of the text; empty for a message that is only a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,14 +70,14 @@ impl Message {
         }
     }
 
-    /// Returns a message with parts. The text is made of their texts and labels, one below the other.
+    /// Returns a message with parts. The message's text has the texts and labels of the parts, one below the other.
     pub fn of_parts(role: Role, parts: Vec<ContentPart>) -> Self {
         let mut message = Self { parts, ..Self::new(role, "") };
         message.name_parts();
         message
     }
 
-    /// Replaces the text. Images, sounds and files stay, and the text follows them.
+    /// Replaces the text. Parts that are not texts stay, and the new text follows these parts.
     pub fn replace_text(&mut self, text: &str) {
         if self.parts.is_empty() {
             text.clone_into(&mut self.content);
@@ -216,7 +217,7 @@ pub struct Prompt {
     /// Providers that take one text then get the messages as JSON, even a single one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chat: bool,
-    /// The length in bytes of the start of the last message that is equal in other requests.
+    /// The number of bytes at the start of the last message that are equal in other requests.
     ///
     /// Providers whose prompt cache needs a marker use this length. Otherwise, the length does not change the request.
     #[serde(skip)]
@@ -341,7 +342,8 @@ impl FinishReason {
             && !GOOD.iter().any(|it| it.eq_ignore_ascii_case(word))
     }
 
-    /// Returns true if the provider's own name of the reason denotes a failure, except a pause or a full context window.
+    /// Returns true if the provider's own name of the reason denotes a failure, except a pause or a full context
+    /// window.
     ///
     /// False for the known reasons, such as the token limit or a refusal.
     pub fn is_failure(&self) -> bool {

@@ -57,7 +57,7 @@ impl ProviderErrorKind {
 /// The fault of a response that could not be parsed. It decides the advice to the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MalformedKind {
-    /// The response may come from anything, so the address may be wrong.
+    /// The response may not come from the API of a model, so the configured address may be wrong.
     #[default]
     Unknown,
     /// The response comes from the API of a model, but breaks the format of that API.
@@ -126,7 +126,7 @@ impl ProviderError {
         self
     }
 
-    /// Returns true if the provider may charge for the last request without a usable answer.
+    /// Returns true if the provider may charge for the last request, although it gave no usable answer.
     pub fn may_be_charged(&self) -> bool {
         let kind = self.kind;
         let worked =

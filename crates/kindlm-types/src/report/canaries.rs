@@ -17,7 +17,7 @@ pub struct CanaryWatch {
     pub different: u64,
     /// The number of outputs without a readable verdict, which are not evidence.
     pub errored: u64,
-    /// The number of watches of the calibration, with this one.
+    /// The number of watches since the calibration, including a watch in this run.
     pub watches: u64,
     /// The evidence of a change after all watches: 1 is no evidence, and 20 is the alarm. `null` if there is no calibration.
     pub evidence: Option<f64>,

@@ -51,7 +51,7 @@ pub struct Cost {
     pub known_usd: f64,
     /// The number of executions whose cost is not fully known.
     ///
-    /// If it is above 0, the true cost may be higher than `known_usd`.
+    /// If this number is above 0, the true cost may be higher than `known_usd`.
     pub unknown: u32,
 }
 
@@ -132,11 +132,11 @@ pub struct CaseResult {
     pub model: String,
     /// The test case's tags.
     pub tags: Vec<String>,
-    /// The digest of the case. It changes if its requests or its checks change; `None` if it was not computed.
+    /// The digest of the requests and checks of the case; `None` if it was not computed.
     pub digest: Option<String>,
     /// The digest of the case without the prompt, command or transcript that is tested.
     ///
-    /// Two runs measured the same task if it is equal in both; `None` if it was not computed.
+    /// Two runs with equal digests measured the same task. `None` if the digest was not computed.
     pub task_digest: Option<String>,
     /// The name of the cluster of cases that depend on each other, if the test sets one.
     pub cluster: Option<String>,
@@ -146,8 +146,8 @@ pub struct CaseResult {
     pub source: Option<SourcePlace>,
     /// The outcome of the case.
     ///
-    /// The outcome is `errored` if any repeat is errored, and else `skipped` if no repeat was judged. Otherwise it
-    /// depends on the pass rate.
+    /// The outcome is `errored` if any repeat is errored, and else `skipped` if no repeat was judged. Otherwise, the
+    /// outcome depends on the pass rate.
     pub outcome: Outcome,
     /// Passed repeats / judged repeats, from 0 to 1; 0 if no repeat could be judged.
     pub pass_rate: f64,
@@ -217,7 +217,7 @@ impl CaseResult {
 
     /// Returns true if the test of the pass rate ended without a decision.
     ///
-    /// The outcome of such a case is `failed`, because it has not shown that it passes.
+    /// The outcome of such a case is `failed`, because the repeats have not shown that the case passes.
     pub fn is_undecided(&self) -> bool {
         let is_open = self.early_end.is_some_and(|it| it.test.is_some() && it.decision.is_none());
         is_open && self.outcome == Outcome::Failed
@@ -237,7 +237,7 @@ impl CaseResult {
         })
     }
 
-    /// Returns the repeats that held, out of those that were judged; `None` if no repeat was judged.
+    /// Returns the number of repeats that held, out of those that were judged; `None` if no repeat was judged.
     pub fn judged(&self) -> Option<kindlm_stats::Tally> {
         let counts = self.repeat_counts();
         let (held, failed) = (u64::from(counts.held()), u64::from(counts.failed));

@@ -7,8 +7,9 @@ use crate::{CaseResult, Outcome, Tally};
 
 /// The case results of a run, in the order of the plan.
 ///
-/// A `Vec` holds them in memory. A large run stores its executions in a journal, and its source loads each case from
-/// this journal on request. Reporters can iterate several times without holding all cases in memory.
+/// A `Vec` holds the case results in memory. For a large run, which stores its executions in a journal, the source
+/// loads each case from the journal on request. So reporters can iterate several times without holding all cases in
+/// memory.
 pub trait CaseSource: fmt::Debug {
     /// Returns the number of cases.
     fn len(&self) -> usize;
@@ -21,14 +22,16 @@ pub trait CaseSource: fmt::Debug {
     /// Returns the data of a case that is available without loading it; `None` after the last case.
     fn mark(&self, position: usize) -> Option<CaseMark<'_>>;
 
-    /// Loads the case at `position`, from 0. Fails if there is no such case, or it cannot be loaded.
+    /// Loads the case at `position`, from 0. Fails if there is no such case, or if the case cannot be loaded.
     fn read_case(&self, position: usize) -> Result<Cow<'_, CaseResult>, CaseError>;
 
-    /// Returns the case as compact JSON. Returns `None` if the source has no such text; the caller then loads the case with
-    /// [`read_case`](Self::read_case). Fails if the text cannot be loaded.
+    /// Returns the case at `position` as compact JSON. Fails if the text cannot be loaded.
+    ///
+    /// Returns `None` if the source has no such text. The caller then loads the case with
+    /// [`read_case`](Self::read_case).
     ///
     /// The format is `Case` of `kindlm-wire`. The text is copied into reports without a check. A source that reads the
-    /// text from a file must verify that it is unchanged.
+    /// text from a file must verify that the text is unchanged.
     fn written(&self, position: usize) -> Result<Option<String>, CaseError> {
         let _ = position;
         Ok(None)

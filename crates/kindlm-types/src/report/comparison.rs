@@ -222,7 +222,7 @@ impl CaseChangeKind {
 pub struct AssertionChange {
     /// The assertion's id, such as `judge`; for a prompt assertion the id of its rule.
     pub assertion: String,
-    /// The label of the checks, if several cases have it and the assertion has other labels; absent for all others.
+    /// The label of the checks, if several cases have the label and the assertion has other labels; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The pass rates, with the p value of this assertion alone.

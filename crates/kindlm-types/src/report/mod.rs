@@ -229,10 +229,10 @@ impl DerivedValue {
     }
 }
 
-/// The report of one run. Reporters render it; its totals are in its [`summary`](Report::summary).
+/// The report of one run. Reporters render the report. The totals are in the [`summary`](Report::summary).
 ///
 /// The case results are in memory, or a [`CaseSource`] loads each one on request, such as from the journal of a large
-/// run. [`AnyReport`] covers both.
+/// run. An [`AnyReport`] can have either kind of cases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     /// Data that identifies the run.
@@ -256,7 +256,7 @@ pub struct Report<Cases: ?Sized = Vec<CaseResult>> {
     /// The shard that the report covers; `None` for a whole run.
     ///
     /// In a shard, the gates are measured over the shard and do not affect the exit status. [`models`](Self::models)
-    /// are those of the whole run.
+    /// has the models of the whole run.
     pub shard: Option<ShardInfo>,
     /// The comparison with the baseline; `None` if the run was not compared.
     pub comparison: Option<Comparison>,

@@ -98,15 +98,16 @@ pub fn thousands(value: u64) -> String {
     out
 }
 
-/// Returns the cluster of a case: the one that the suite sets, or else the case on all its models.
+/// Returns the name of a case's cluster: the cluster that the suite sets, or else the name of the case.
 ///
-/// Results of one cluster depend on each other, so an interval over several cases counts a cluster as one observation.
+/// Without a cluster in the suite, the results of one case on all models are one cluster. Results of one cluster depend
+/// on each other, so an interval over several cases counts a cluster as one observation.
 pub fn cluster_of<'a>(cluster: Option<&'a str>, case: &'a str) -> &'a str {
     cluster.unwrap_or(case)
 }
 
 impl CaseResult {
-    /// Returns the case's [cluster](cluster_of).
+    /// Returns the name of the case's [cluster](cluster_of).
     pub fn cluster_name(&self) -> &str {
         cluster_of(self.cluster.as_deref(), &self.case)
     }

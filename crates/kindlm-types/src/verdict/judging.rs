@@ -19,10 +19,10 @@ pub struct Judging {
     /// The provider's name of the model that answered, if another model was requested.
     #[serde(rename = "answeredModel", skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
-    /// The provider's name of the configuration of the model that answered; `None` if it has none.
+    /// The provider's name of the configuration of the model that answered; `None` if the provider reported none.
     #[serde(rename = "systemFingerprint", skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
-    /// The number of requests to the judge; `None` if it was asked at most once.
+    /// The number of requests to the judge; `None` if the judge was asked at most once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u32>,
     /// The digest of the judge's instructions; `None` if it was not recorded.
@@ -78,7 +78,7 @@ pub struct JudgeVote {
     /// The provider's name of the model that answered, if another model was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_model: Option<String>,
-    /// The provider's name of the configuration of the model that answered; `None` if it has none.
+    /// The provider's name of the configuration of the model that answered; `None` if the provider reported none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_fingerprint: Option<String>,
     /// The index of the sample, from 0, if a judge was asked several times.
@@ -86,7 +86,7 @@ pub struct JudgeVote {
     pub sample: Option<u32>,
     /// The status of the vote.
     pub status: VoteStatus,
-    /// The score; `None` if the vote has none.
+    /// The score; `None` if the vote has no score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// The judge's reason, or the error message of an errored vote; `None` if the judge gave no reason.

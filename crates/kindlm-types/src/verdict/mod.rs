@@ -114,7 +114,7 @@ impl FailureCode {
     /// A question of a check was not sent, because the run's budget does not allow it. The check `cost` also has this
     /// code, if an execution cost more than the limit of the check.
     pub const BUDGET_EXCEEDED: Self = Self::new("BUDGET_EXCEEDED");
-    /// A check needs a model to answer a question, but none is configured.
+    /// A check needs a model to answer a question, but no model is configured, or the named model is unknown.
     pub const JUDGE_NOT_CONFIGURED: Self = Self::new("JUDGE_NOT_CONFIGURED");
     /// The repeats of a case ended without a decision, because their number is limited.
     pub const UNDECIDED: Self = Self::new("UNDECIDED");
@@ -261,7 +261,8 @@ pub enum Outcome {
 impl Outcome {
     /// Returns the outcome of an execution with these check results.
     ///
-    /// An execution without checks has passed. If all checks were skipped, it is skipped, because nothing was checked.
+    /// An execution without checks has passed. If all checks were skipped, the outcome is skipped, because
+    /// nothing was checked.
     pub fn from_results<'a>(results: impl IntoIterator<Item = &'a AssertionResult>) -> Self {
         let mut outcome = None;
         let mut skips = false;
@@ -276,12 +277,16 @@ impl Outcome {
 
     /// Returns the outcome of an execution that has a threshold for its mean score.
     ///
-    /// The execution fails if the weighted mean score is below the threshold, with a tolerance of 1e-9. Otherwise it is
-    /// scored if a soft check failed, and else passed. An errored check keeps the outcome errored. An output that a
-    /// [deciding](AssertionResult::decides_score) comparison did not select fails.
+    /// The first line that applies decides:
     ///
-    /// Without any score, the outcome depends on the checks. If they hold but one was skipped, the outcome is skipped,
-    /// because that check might have given a score.
+    /// - errored: a check is errored.
+    /// - failed: the weighted mean score is below the threshold, with a tolerance of 1e-9. Or a
+    ///   [deciding](AssertionResult::decides_score) comparison did not select the output.
+    /// - scored: a soft check failed.
+    /// - passed: otherwise.
+    ///
+    /// Without any score, the outcome is that of [`from_results`](Self::from_results). But if the checks hold and one
+    /// was skipped, the outcome is skipped, because the skipped check might have given a score.
     pub fn against(threshold: f64, results: &[AssertionResult]) -> Self {
         let outcome = Self::from_results(results);
         let is_skipped = |it: &AssertionResult| matches!(it.verdict, Verdict::Skipped { .. });

@@ -16,7 +16,7 @@ pub const ASSERT_SET: &str = "assert-set";
 /// The id of the result that compares the mean score with the test's threshold.
 pub const AGGREGATE_SCORE: &str = "threshold";
 
-/// The metadata key of the rule that a result is about.
+/// The metadata key of the id of the rule that a result is about.
 const RULE_ID: &str = "id";
 
 /// The prefix of the id of a negated check.
@@ -54,7 +54,7 @@ pub struct AssertionResult {
     /// The failure code of the error behind an errored check, such as the code of a provider error; `None` without such
     /// an error.
     pub cause: Option<FailureCode>,
-    /// The facts about the judgement, if a model judged. Boxed, because most checks have none.
+    /// The facts about the judgement, if a model judged. Boxed, because most results have no such facts.
     pub judging: Option<Box<Judging>>,
     /// The rule of the set, if the check is a set of checks.
     pub set: Option<SetRule>,
@@ -70,7 +70,7 @@ pub struct AssertionResult {
     pub metadata: Map<String, Value>,
 }
 
-/// The rule of a set of checks that counts as one check.
+/// The rule of a set of checks. The set counts as one check.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetRule {
     /// True if the set must not hold.
@@ -106,7 +106,7 @@ fn one() -> f64 {
 }
 
 impl AssertionResult {
-    /// Creates a result with a verdict: score 1 for a pass, 0 for a failure, none otherwise.
+    /// Creates a result with a verdict: score 1 for a pass, score 0 for a failure, otherwise no score.
     pub fn new(assertion: impl Into<String>, label: impl Into<String>, verdict: Verdict) -> Self {
         let score = match verdict {
             Verdict::Pass => Some(Score::ONE),
@@ -223,8 +223,8 @@ impl AssertionResult {
 
     /// Returns true if a provider failure, after all retries, made the check undecidable.
     ///
-    /// The code or the `cause` of the errored result shows this. For an errored set, a check in the set may also show
-    /// it.
+    /// The code or the `cause` of the errored result shows the provider failure. In an errored set, the code or `cause`
+    /// of a check in the set can also show the failure.
     pub fn failed_by_provider(&self) -> bool {
         const CODES: [FailureCode; 3] = [
             FailureCode::PROVIDER_TIMEOUT,
@@ -302,9 +302,7 @@ impl AssertionResult {
         self.components.iter_mut().for_each(|it| it.set_checked_text(text));
     }
 
-    /// Returns the id of the rule that the result is about, if the check is a set of rules.
-    ///
-    /// The id is in the metadata.
+    /// Returns the id of the rule that the result is about; `None` if the metadata has no such id.
     pub fn rule_id(&self) -> Option<&str> {
         self.metadata.get(RULE_ID).and_then(Value::as_str)
     }

@@ -23,9 +23,11 @@ pub fn weighted_score(results: &[AssertionResult]) -> Option<f64> {
 
 /// Returns the weighted mean of each named score, in order of first appearance.
 ///
-/// `weight` is the sum of the weights. A check contributes its score to its `metric`. It also contributes its named
-/// scores, with the weight of the name times the weight of the check. If a named score has the name of the metric, the
-/// metric counts. A name without a finite mean, for example if all weights are 0, is left out.
+/// In each returned score, `weight` is the sum of the weights.
+///
+/// A check contributes its score to its `metric`. The check also contributes its named scores, each with its own weight
+/// times the weight of the check. A named score that has the name of the metric is ignored. A name without a finite
+/// mean, for example if all weights are 0, is left out.
 pub fn named_scores(results: &[AssertionResult]) -> Vec<NamedScore> {
     let mut names: Vec<(&str, Mean)> = Vec::new();
     let mut add = |name, score: Score, weight: f64| {

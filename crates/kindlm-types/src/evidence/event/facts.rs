@@ -25,8 +25,8 @@ pub struct Facts<'e> {
     pub errors: Vec<&'e str>,
     /// The minimum number of model answers.
     ///
-    /// Each message of the agent is one answer, with the calls and questions to a person that follow it. Calls and
-    /// questions without a message are one answer until the next result or user message.
+    /// A message of the agent begins an answer. A call or a question to a person belongs to the current answer, or
+    /// begins an answer if there is none. A result or a message of the user ends the answer.
     pub answers: usize,
     /// The number of times that the agent compacted its conversation history.
     pub compactions: usize,
@@ -157,7 +157,7 @@ impl<'e> Facts<'e> {
     /// Derives the facts from events in order.
     pub fn from_events(events: &'e [Event]) -> Self {
         let mut facts = Self::default();
-        // Results are matched to calls by id. If two calls share an id, a result belongs to the later call.
+        // Results are matched to calls by id. If calls share an id, a result belongs to the last earlier call.
         let mut actions: HashMap<&str, usize> = HashMap::new();
         let mut subagents: HashMap<&str, usize> = HashMap::new();
         for event in events {
@@ -239,10 +239,7 @@ impl<'e> Facts<'e> {
     }
 }
 
-/// Returns the minimum number of model answers.
-///
-/// A message of the agent is one answer, with the calls and questions to a person that follow it. Calls after a result,
-/// or after a message of the user, belong to the next answer.
+/// Counts the model answers; see [`Facts::answers`].
 fn answers(events: &[Event]) -> usize {
     let (mut answers, mut is_answering) = (0, false);
     for event in events {

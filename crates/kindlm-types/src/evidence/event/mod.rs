@@ -267,7 +267,7 @@ impl Event {
 
     /// Returns the sums of tokens and costs of all usage events.
     ///
-    /// Both are `None` without usage events. The cost is also `None` if an event reports no cost. The tokens are
+    /// Both sums are `None` without usage events. The cost is also `None` if an event reports no cost. The tokens are
     /// marked as partial if some events report tokens and others do not.
     pub fn usage(events: &[Self]) -> (Option<Usage>, Option<f64>) {
         let (mut sum, mut cost) = (UsageSum::default(), Some(0.0));
@@ -320,7 +320,7 @@ impl Event {
         let events = calls.iter().flat_map(Self::of_call);
         let mut ids = std::collections::HashSet::new();
         if !calls.iter().all(|it| ids.insert(&it.id)) {
-            // `Facts` assigns a result to the latest call with its id.
+            // `Facts` assigns a result to the last call with the same id before the result.
             return events.collect();
         }
         let (asked, answered): (Vec<_>, Vec<_>) =

@@ -50,9 +50,9 @@ impl ToolKind {
         }
     }
 
-    /// Returns the kind of a tool by its name; `Unknown` for other names.
+    /// Returns the kind of the tool with this name; `Unknown` if KindLM does not know the name.
     ///
-    /// The names come from Claude Code, Codex, Gemini CLI, `OpenCode` and common APIs.
+    /// The known names come from Claude Code, Codex, Gemini CLI, `OpenCode` and common APIs.
     pub fn of_name(name: &str) -> Self {
         match name {
             "Read" | "NotebookRead" | "read_file" | "read_many_files" | "read" | "view"

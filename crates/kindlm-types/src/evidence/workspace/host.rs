@@ -16,7 +16,7 @@ pub struct WorkFor<'a> {
     pub model: &'a str,
     /// The index of the repeat, from 0.
     pub repeat: u32,
-    /// The timeout of commands that set none of their own.
+    /// The timeout of commands that set no timeout.
     pub timeout: Duration,
 }
 
@@ -54,7 +54,7 @@ pub trait OpenWorkspace: Send + Sync {
 
     /// Returns the isolated folder for an agent that receives messages while it runs.
     ///
-    /// `env` lists the agent's environment variables, because some isolations pass on only named variables.
+    /// `env` lists the names of the agent's environment variables. Some isolations pass on only these variables.
     fn for_agent(&self, env: &[String]) -> AgentFolder;
 
     /// Returns the reason why the isolation did not start the agent's command.

@@ -49,7 +49,7 @@ impl Workspace {
     ///
     /// # Errors
     ///
-    /// Fails if the new content of a file is missing: it is binary, was too large to store, or is not a regular file.
+    /// Fails if the new content of a file is missing: the file is binary, too large to store, or not a regular file.
     pub fn diff(&self) -> Result<String, String> {
         let mut all = String::new();
         for file in &self.changes {
@@ -204,7 +204,7 @@ pub struct CommandRan {
 }
 
 impl CommandRan {
-    /// Returns true if this is the result of a query with the same command and time limit.
+    /// Returns true if this is the result of the query `gathered`: the command and the time limit are equal.
     pub fn answers(&self, gathered: &Gather) -> bool {
         matches!(gathered, Gather::Command { run, timeout } if self.is_run(run, *timeout))
     }
@@ -215,7 +215,7 @@ impl CommandRan {
 }
 
 impl TestsRan {
-    /// Returns true if this is the result of a query with the same tests.
+    /// Returns true if this is the result of the query `gathered`.
     ///
     /// The command, the time limit, the format and the report file must be equal.
     pub fn answers(&self, gathered: &Gather) -> bool {

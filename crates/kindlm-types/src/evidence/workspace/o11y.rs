@@ -144,7 +144,7 @@ fn note(list: &mut Vec<String>, path: Option<String>) {
     }
 }
 
-/// Returns the path in a tool's arguments. Agents use different keys for it.
+/// Returns the path in a tool's arguments. Agents use different keys for the path.
 ///
 /// Returns `None` without a path.
 fn path(input: &Value) -> Option<String> {

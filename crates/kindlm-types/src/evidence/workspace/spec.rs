@@ -107,7 +107,7 @@ pub enum Gather {
         /// The path in the workspace.
         path: String,
     },
-    /// A command in a fresh copy, which all commands share.
+    /// A command that runs in a fresh copy of the workspace. All commands share this copy.
     ///
     /// The copy has the initial state, the agent's changes and the hidden files.
     Command {
@@ -116,7 +116,7 @@ pub enum Gather {
         /// The time limit; the agent's time limit if absent.
         timeout: Option<Duration>,
     },
-    /// Tests in a separate fresh copy.
+    /// Tests that run in a separate fresh copy of the workspace.
     Tests {
         /// The command line, for `sh -c`.
         run: String,

@@ -32,7 +32,7 @@ pub struct AssertionSummary {
     /// The number of cases that violated the rule.
     pub failing_cases: u64,
     /// The reason or the message of the first violation. Without violations, the message of the first missing verdict.
-    /// `None` if there is neither.
+    /// `None` if there is neither a violation nor a missing verdict.
     pub example: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct FailingCase {
 
 /// Counts of the results of prompt assertions, by id.
 ///
-/// Cases may be added in any order. The size depends on the number of assertions, and on the number of named clusters.
+/// Cases may be added in any order. The memory use depends on the numbers of assertions and of named clusters.
 #[derive(Clone, Debug, Default)]
 pub struct Breakdown {
     entries: BTreeMap<String, Entry>,
@@ -92,7 +92,7 @@ impl Breakdown {
         Self { most: Some(most), ..Self::default() }
     }
 
-    /// Adds the results of all repeats of the case at a position. Must be called once for each case.
+    /// Adds the results of all repeats of the case at a position of the plan. Must be called once for each case.
     ///
     /// `cluster` is the case's cluster, or `None` if no other case belongs to it.
     pub fn observe<'a>(
@@ -172,7 +172,7 @@ impl Entry {
         }
     }
 
-    /// Counts the case as failing, once for all its repeats, which are added consecutively.
+    /// Counts the case as failing. The repeats of a case are added consecutively, and count once.
     fn fail(&mut self, position: usize, case: &str, model: &str) {
         if self.latest.replace(position) == Some(position) {
             return;

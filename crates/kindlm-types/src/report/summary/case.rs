@@ -83,7 +83,7 @@ impl ExecutionResult {
 
     /// Returns the weighted mean of each named score, in order of first appearance.
     ///
-    /// `weight` is the sum of the weights.
+    /// In each returned score, `weight` is the sum of the weights.
     pub fn named_scores(&self) -> Vec<NamedScore> {
         named_scores(&self.results)
     }
@@ -143,7 +143,8 @@ impl CaseResult {
 
     /// Returns the findings that explain why the case did not hold; no findings if the case held.
     ///
-    /// Failed soft checks are left out, because they do not fail the case. Any errored check makes the case errored.
+    /// Failed soft checks are left out, because they do not fail the case. Errored soft checks are included, because
+    /// they make the case errored.
     pub fn failing_findings(&self) -> Vec<Finding<'_>> {
         let mut findings = if self.outcome.held() { Vec::new() } else { self.findings() };
         findings.retain(|it| {

@@ -16,7 +16,7 @@ const EXAMPLES: usize = 3;
 /// The longest title, in characters.
 const TITLE: usize = 160;
 
-/// The failures that have the same code and the same label, or error message, apart from numbers and quoted texts.
+/// The failures that have the same code, and the same label or error message. Numbers and quoted texts may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CauseTotals {
@@ -45,14 +45,14 @@ pub fn cause_key(result: &AssertionResult) -> Option<String> {
 
 /// Returns the key of the cause of an execution error.
 ///
-/// The key consists of the failure code, if there is one, and of the message without numbers and quoted texts. A request
-/// that was not sent because of an earlier error has the cause of that error.
+/// The key consists of the failure code, if there is one, and of the message without numbers and quoted texts. A
+/// request that was not sent because of an earlier error has the cause of that error.
 pub fn error_cause_key(error: &ExecutionError) -> String {
     let code = error.code();
     key(code.as_ref().map_or("", FailureCode::as_str), &root(&error.message()))
 }
 
-/// Returns the message of the earlier error if a request was not sent because of it, else the whole message.
+/// Returns the message of an earlier error if a request was not sent because of this error, else the whole message.
 ///
 /// The message may begin with the name of the provider.
 fn root(message: &str) -> String {
@@ -68,7 +68,7 @@ fn root(message: &str) -> String {
 
 /// Returns the text that describes what failed.
 fn title_of(result: &AssertionResult) -> &str {
-    // The label of an errored check names the expectation. Its message has the reason for the error.
+    // The label of an errored check names only the expectation. The message has the reason for the error.
     match &result.verdict {
         Verdict::Errored { message, .. } => message,
         _ => &result.label,

@@ -89,8 +89,7 @@ pub struct ModelTotals {
     pub latency_avg_ms: Option<f64>,
     /// The time spent waiting for the provider over all cases and repeats, in milliseconds.
     pub latency_total_ms: f64,
-    /// The cases that held in some repeats and failed in others, out of all cases with several repeats that were not
-    /// skipped.
+    /// The cases that held in some repeats and failed in others, out of all cases with at least two executed repeats.
     pub flaky: MeasuredRate,
     /// The latency of an execution in milliseconds; `None` if nothing was measured.
     ///
@@ -205,10 +204,9 @@ pub struct Summary {
     ///
     /// If there are more than 500, the causes of the cases that finished first are listed.
     pub causes: Vec<CauseTotals>,
-    /// The number of failures of further causes. A case counts once for each of these causes.
+    /// The number of failures of causes that are not listed. A case counts once for each of these causes.
     pub failures_left_out: u64,
-    /// The cases that held in some repeats and failed in others, out of all cases with several repeats that were not
-    /// skipped.
+    /// The cases that held in some repeats and failed in others, out of all cases with at least two executed repeats.
     pub flaky: MeasuredRate,
     /// The distinct failure codes of all cases, including provider errors.
     ///
@@ -226,7 +224,7 @@ pub struct Summary {
     pub uncounted_executions: u64,
     /// The number of executions with an execution error, including executions that were not run.
     pub broken_off: u64,
-    /// The number of executions that the run stopped before they were started or finished.
+    /// The number of executions that were not started or not finished, because the run stopped.
     pub not_run: u64,
     /// The number of executions that are unanswered or unjudged because of provider errors.
     pub failed_by_provider: u64,
@@ -247,7 +245,7 @@ impl Summary {
 impl<C: CaseSource + ?Sized> Report<C> {
     /// Returns the totals of the report.
     ///
-    /// A report that holds its cases in memory computes them on each call.
+    /// A report that holds its cases in memory computes the totals on each call.
     pub fn summary(&self) -> Summary {
         let tally = self.cases.tally();
         // A run with executions that were not run cannot succeed, even if the gates hold for all other executions.

@@ -15,15 +15,16 @@ use crate::{
     Mean, ModelInfo, Outcome, ProviderErrorKind, RateSum, SkippedCase,
 };
 
-/// The totals over cases, updated while they finish.
+/// The totals over cases, updated while the cases finish.
 ///
 /// Cases may be observed in any order, each with its position in the plan. Sums are exact, and lists in order of first
 /// appearance follow the plan. If there are more than 500 causes of failures, the listed causes depend on the order of
 /// observation. The failures of the other causes are only counted.
 ///
-/// The size depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes (at most
-/// 500). It also depends on the numbers of clusters and cases, which the intervals of rates and the differences of
-/// models need, unless the cases are [independent](Self::of_independent_cases).
+/// The memory use depends on the numbers of models, tags, failure codes, named scores, prompt assertions and causes (at
+/// most 500). Unless the cases are [independent](Self::of_independent_cases), the memory use also depends on the
+/// numbers of clusters and cases. The intervals of rates need the clusters, and the differences of models need the
+/// cases.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// True if no two cases belong to the same cluster.
@@ -266,8 +267,9 @@ impl Tally {
 
     /// Returns the end of the ranges of a quantity.
     ///
-    /// It is the largest measurement of all models, but at most twice the largest 95th percentile, so that a few extreme
-    /// executions do not hide the others. If that percentile is 0, there is no limit. Without measurements, the end is 0.
+    /// The end is the largest measurement of all models, but at most twice the largest 95th percentile. So a few
+    /// extreme executions do not hide the others. If the percentile is 0, only the largest measurement counts. Without
+    /// measurements, the end is 0.
     fn range_end(&self, quantity: Quantity) -> f64 {
         let largest = |share: f64| {
             let models = self.models.in_order();
@@ -549,7 +551,7 @@ pub(super) mod tests {
             let parts = [summary.totals, summary.tags[0].totals, summary.models[0].totals];
             parts.map(|it| format!("{:.3}", it.held_interval.unwrap().low))
         };
-        // The lower ends of the intervals of 20 of 20 and of 1 of 1.
+        // The lower ends of the intervals for 20 of 20 clusters, and for 1 of 1 cluster.
         let (twenty, one) = ("0.839", "0.207");
         assert_eq!(low(1, None), [twenty; 3]);
         assert_eq!(low(2, None), [twenty; 3]);
