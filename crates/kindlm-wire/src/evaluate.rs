@@ -46,7 +46,7 @@ pub struct Record {
     pub complete_for: Option<std::collections::BTreeSet<kindlm_types::Channel>>,
     /// The reasons why evidence is missing, such as a lost span; empty if none is known to be missing.
     ///
-    /// Checks that need the missing evidence are errored: those of the output, of success and of absence.
+    /// Checks of the output, of success and of absence are errored, because they need the missing evidence.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("type" = ["array", "null"]))]
     pub incomplete: Vec<String>,
@@ -99,8 +99,8 @@ pub struct Record {
     /// The checks: an `expect` block as in `kindlm.yaml`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<Value>,
-    /// The minimum weighted mean score, from 0 to 1. If the score reaches it, the record passes even if checks failed,
-    /// unless a required check failed.
+    /// The minimum weighted mean score, from 0 to 1. A record that reaches this score passes, even if checks failed.
+    /// But the record does not pass if a required check failed, or if a check is errored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// All other keys, unchanged.
@@ -287,7 +287,7 @@ pub struct EvaluatedResult {
     /// The code of a failed or errored check; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The failure code of the error behind an errored check, such as the code of a provider error.
+    /// The failure code of the error behind an errored check, such as the code of a provider error; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
     /// The message of a failed check with the expected and the actual value, or the error message of an errored check;

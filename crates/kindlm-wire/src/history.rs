@@ -64,7 +64,7 @@ pub struct Series {
     /// The runs at which the rate changed, oldest first.
     pub change_points: Vec<ChangePoint>,
     /// The first run of the current rate: the last change point, or the last change of the prompt, the variables or the
-    /// checks of the case. Absent if all runs belong to it.
+    /// checks of the case. Absent if the current rate begins with the oldest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The rate from the run `since` on; its `rate` is `null` if nothing was judged.
@@ -278,7 +278,7 @@ pub struct RunChanges {
 }
 
 impl RunChanges {
-    /// Returns true if something changed.
+    /// Returns true if a change is recorded, or if one of the runs had changes that were not committed.
     pub fn any(&self) -> bool {
         let has_list = !self.files.is_empty() || !self.conditions.is_empty();
         has_list

@@ -2,8 +2,10 @@
 //!
 //! [`v1`] is the report; [`evaluate`] is the input and output of `kindlm evaluate`. The modules [`mutation`],
 //! [`history`], [`bisect`] and [`plan`] are the results of `kindlm mutate`, `kindlm history`, `kindlm bisect` and
-//! `kindlm plan`. Unknown fields are ignored, so an older KindLM can read a report of a newer one with the same version.
-//! Any other `schemaVersion` is rejected.
+//! `kindlm plan`.
+//!
+//! Unknown fields are ignored. So an older KindLM can read a report of a newer KindLM, if the reports have the same
+//! `schemaVersion`. Any other `schemaVersion` is rejected.
 
 pub mod bisect;
 pub mod evaluate;

@@ -80,7 +80,7 @@ pub struct MutantCounts {
 }
 
 impl MutantCounts {
-    /// Returns the share of killed mutants among the killed and survived ones; `None` without any.
+    /// Returns the share of killed mutants among the killed and survived mutants; `None` without such mutants.
     pub fn score(&self) -> Option<f64> {
         let decided = self.killed + self.survived;
         #[expect(clippy::cast_precision_loss, reason = "numbers of mutants are far below 2^52")]

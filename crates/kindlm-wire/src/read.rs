@@ -74,7 +74,7 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// A deserializer of a report's fields. It passes the cases to the callback and omits them from the result.
+/// A deserializer of a report's fields. It passes the cases to the callback. The resulting map has no cases.
 struct Head<'a, 'b, 'c>(&'a Context<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for Head<'_, '_, '_> {

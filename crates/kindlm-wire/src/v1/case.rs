@@ -128,7 +128,7 @@ pub struct Cost {
     pub usd: Option<f64>,
     /// The sum of the known costs, in US dollars.
     pub known_usd: f64,
-    /// The number of executions whose cost is not fully known. `knownUsd` has the known part of it.
+    /// The number of executions whose cost is not fully known. `knownUsd` includes the known part of their cost.
     pub unknown_executions: u32,
 }
 
@@ -195,7 +195,7 @@ impl From<ScoreSummary> for kindlm_types::ScoreSummary {
 /// The part of a [`Case`] before its executions, in compact JSON.
 ///
 /// This small text is stored until the executions are available.
-// perf: process, a part of what `kindlm_store::journal::CaseSummaries` gains
+// perf: process, included in the gain of `kindlm_store::journal::CaseSummaries`
 ///
 /// ```
 /// # use kindlm_types::CaseResult;

@@ -15,7 +15,7 @@ use kindlm_types::CaseSource;
 /// ensure that its text is valid JSON.
 ///
 /// Fails if a case cannot be loaded, or if the output cannot be written.
-// perf: process, a part of what `kindlm_store::journal::CaseSummaries` gains
+// perf: process, included in the gain of `kindlm_store::journal::CaseSummaries`
 pub fn write_compact<Source: CaseSource + ?Sized>(
     report: &kindlm_types::Report<Source>,
     out: impl io::Write,
@@ -27,7 +27,7 @@ pub fn write_compact<Source: CaseSource + ?Sized>(
     written.map_err(|err| past.failure.take().unwrap_or_else(|| err.into()))
 }
 
-/// The output of the report. The serializer writes to it, and [`Spliced`] writes the JSON of cases past the serializer.
+/// The output of the report. The serializer writes to the output, and [`Spliced`] writes the JSON of cases directly.
 struct Past<W> {
     out: RefCell<W>,
     failure: Cell<Option<io::Error>>,

@@ -44,7 +44,7 @@ pub struct Execution {
     /// The messages at the start of the conversation.
     #[serde(default)]
     pub input: Vec<Message>,
-    /// The last text of the model or the agent.
+    /// The last text of the model or the agent, or the text that a command printed.
     #[serde(default)]
     pub output: String,
     /// The reason why the output is only a part of the answer; absent if the output is complete.

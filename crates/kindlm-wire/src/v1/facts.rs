@@ -1,6 +1,6 @@
-//! The typed facts of a result that version 1 stores in its `metadata`.
+//! The typed facts that version 1 stores in the `metadata` of a result.
 //!
-//! The facts are those about a judgement ([`Judging`]), and the rule of a set ([`SetRule`]).
+//! There are two kinds: the facts about a judgement ([`Judging`]), and the rule of a set ([`SetRule`]).
 
 use std::borrow::Cow;
 

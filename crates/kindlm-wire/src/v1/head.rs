@@ -10,7 +10,7 @@ const LISTED: usize = 50;
 
 /// The totals of a run for lists of runs and for trends.
 ///
-/// The report of the run has all of this data too, but its size grows with the number of cases.
+/// The report of the run also has this data, but the size of a report grows with the number of cases.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -170,12 +170,12 @@ impl RunHead {
         }
     }
 
-    /// Returns the number of cases with a failure of a cause; `None` if the head does not show it.
+    /// Returns the number of cases with a failure of a cause; `None` if the head does not show this number.
     pub fn cases_of_cause(&self, key: &str) -> Option<u64> {
         let causes = self.causes.as_ref()?;
         match causes.iter().find(|it| it.key == key) {
             Some(found) => Some(found.cases),
-            // A full list may lack the cause.
+            // A list of the maximum length may omit the cause.
             None => (causes.len() < HEAD_CAUSES).then_some(0),
         }
     }

@@ -8,7 +8,7 @@ use super::same::Same;
 
 /// A writer of [`Execution`]s in compact JSON.
 ///
-/// Serializes equal results of consecutive executions only once.
+/// The writer serializes equal results of consecutive executions only once.
 ///
 /// ```
 /// use kindlm_wire::v1;
@@ -35,7 +35,8 @@ impl LineWriter {
         line.results.clear();
         let start = to.len();
         serde_json::to_writer(&mut *to, &line)?;
-        // Quotes in a text are escaped, so the first match is the key `results`. No field before `results` has keys of the user.
+        // The first match is the key `results`: quotes in a text are escaped, and no field before `results` has keys of
+        // the user.
         let found = to[start..].windows(EMPTY.len()).position(|it| it == EMPTY);
         let end =
             start + EMPTY.len() + found.ok_or_else(|| serde_json::Error::custom("no results"))?;
@@ -46,8 +47,8 @@ impl LineWriter {
 
 /// Returns true if equal results have equal JSON.
 ///
-/// Only passed results are plain, and only without metadata, facts, components, named scores, and a negative weight or
-/// score. Equal metadata may differ in the order of keys, and -0.0 equals 0.0.
+/// A plain result has passed. It has no metadata, facts, components or named scores, and no negative weight or score.
+/// Equal metadata may differ in the order of keys, and -0.0 equals 0.0, but is serialized differently.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()

@@ -1,7 +1,7 @@
 //! Version 1 of the JSON report.
 //!
-//! Derived values such as `exitCode`, `gatesPassed`, `totals`, `pass` and `status` are included, so that readers need
-//! not compute them. They are ignored when a report is loaded.
+//! A report includes derived values such as `exitCode`, `gatesPassed`, `totals` and `pass`, so that readers need not
+//! compute these values. The derived values are ignored when a report is loaded.
 //!
 //! A quantity that was not measured is `null` (`score`, `latencyMs`, `costUsd`, `actual`). A text that does not exist
 //! is omitted.
@@ -49,7 +49,7 @@ use kindlm_types::{
     CanaryWatch, CaseSource, Comparison, FileDigest, InstructionsInfo, JudgeInfo, Params, TestInfo,
 };
 
-/// The `schemaVersion` of this module.
+/// The `schemaVersion` of the format in this module.
 pub const VERSION: u32 = 1;
 
 /// The report of one run.

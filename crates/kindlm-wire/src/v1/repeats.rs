@@ -64,7 +64,7 @@ pub struct Reliability {
     pub high: f64,
     /// The method of the interval.
     pub method: IntervalMethod,
-    /// The chances of several tries. Absent if the repeats may end early, because they would be biased.
+    /// The chances of several tries. Absent if the repeats may end early, because the chances would then be biased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chances: Vec<Chances>,
 }

@@ -66,7 +66,7 @@ pub struct AssertionResult {
     /// The code of a failed or errored check; absent for other checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_code: Option<FailureCode>,
-    /// The failure code of the error behind an errored check, such as the code of a provider error.
+    /// The failure code of the error behind an errored check, such as the code of a provider error; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<FailureCode>,
     /// The message of a failed check with the expected and the actual value, or the error message of an errored check;
@@ -100,7 +100,7 @@ pub struct AssertionResult {
     /// The evidence of the verdict: differences, marks in texts, lists of errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<ResultEvidence>,
-    /// The place of the check in the suite, if it does not hold.
+    /// The place of the check in the suite; absent if the check holds, or if the place is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourcePlace>,
     /// Other data.

@@ -91,7 +91,7 @@ impl From<&kindlm_types::ModelTotals> for ModelTotals {
     }
 }
 
-/// Failures that have the same code and the same label, apart from numbers and quoted texts.
+/// Failures that have the same code, and the same label or error message. Numbers and quoted texts may differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -99,7 +99,7 @@ pub struct Cause {
     /// The failure code; absent if executions were not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<FailureCode>,
-    /// The label that the failures share. `…` stands for the parts that differ.
+    /// The label or error message that the failures share. `…` stands for the parts that differ.
     pub title: String,
     /// The number of cases (test cases × models) with a failure of this cause.
     pub cases: u64,
