@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// The new content of a file, which replaces the old file when it is complete.
+/// The new content of a file. The complete content replaces the old file.
 ///
 /// If a draft is dropped before [`finish`](Draft::finish), the old file stays and no other file is left behind. A
 /// device or a pipe is written directly.
@@ -32,7 +32,7 @@ impl Draft {
     /// A device or a pipe is written directly, because `/dev/null` must not become a regular file. A symbolic link to
     /// an existing file is followed: the linked file is replaced, not the link.
     ///
-    /// Fails if a folder or the temporary file cannot be created.
+    /// Fails if a folder or the temporary file cannot be created, or if a device or pipe cannot be opened.
     pub fn begin(path: &Path) -> Result<Self, StoreError> {
         let failed = |err: &io::Error| StoreError::io("write", path, err);
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -55,8 +55,9 @@ impl Draft {
         Ok(Self { path: path.to_owned(), target, out })
     }
 
-    /// Writes the rest of the content, and moves the file to its target. After an error, an old file at the target
-    /// stays.
+    /// Writes the buffered content, and moves a temporary file to its target.
+    ///
+    /// After an error, an old file at the target stays.
     pub fn finish(self) -> Result<(), StoreError> {
         let Self { path, target, out } = self;
         let finished = match out {
@@ -112,7 +113,7 @@ pub fn write(path: &Path, content: &[u8]) -> Result<(), StoreError> {
 
 /// Checks that [`write()`] can write to a path, and fails if not. No file is left behind.
 ///
-/// Callers do this check before they pay for the data.
+/// Callers check the path before they send paid requests.
 pub fn check_writable(path: &Path) -> Result<(), StoreError> {
     let failed = |err: &std::io::Error| StoreError::io("write", path, err);
     let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -124,7 +125,7 @@ pub fn check_writable(path: &Path) -> Result<(), StoreError> {
         Ok(it) if !it.is_file() => return Ok(()),
         _ => {}
     }
-    // Missing folders will be created, so check the first existing parent folder.
+    // `write` creates missing folders, so check the first existing parent folder.
     let folder = target.ancestors().skip(1).find(|it| it.symlink_metadata().is_ok());
     let folder = folder.unwrap_or(Path::new("."));
     if folder.is_file() {
@@ -159,7 +160,7 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
         let file = builder.tempfile_in(folder)?;
         match file.as_file().try_lock() {
             Ok(()) if file.path().exists() => return Ok(file),
-            // Another process removed the file, or is about to remove it, before it was locked.
+            // Another process removed the file before it was locked, or has locked the file to remove it.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
             // On file systems without locks, no process removes temporary files.
             Err(TryLockError::Error(_)) => return Ok(file),

@@ -94,13 +94,13 @@ pub struct Entry {
     /// The number of executed repeats.
     #[serde(default)]
     pub run_count: u32,
-    /// The maximum number of repeats, if they may end early; `None` if their number is fixed.
+    /// The maximum number of repeats if the case may end early; `None` if the number of repeats is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_repeats: Option<u32>,
     /// The number of repeats that could not be executed or judged.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errored_repeats: u32,
-    /// The number of repeats with an answer from the response store, which are no new evidence.
+    /// The number of repeats with an answer from the response store. Such repeats are no new evidence.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_repeats: u32,
     /// The number of repeats that passed; `None` in files that do not record it.
@@ -118,7 +118,7 @@ pub struct Entry {
     /// The name of the cluster of cases that depend on each other; `None` if the case is in no cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The judges that were asked, each as a text with the model's id and the digest of its instructions.
+    /// The judges that were asked. Each entry has the model's id and, if recorded, the digest of the instructions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub judges: BTreeSet<String>,
     /// The counts of each assertion and label over the judged repeats.
@@ -138,7 +138,7 @@ pub struct Entry {
 pub struct EntryCheck {
     /// The assertion's id.
     pub assertion: String,
-    /// The label of the check, preceded by its turn and the labels of its sets.
+    /// The turn, the labels of the enclosing sets, and the label of the check, in this order.
     pub label: String,
     /// The severity of the check; `None` in files that do not record severities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +246,7 @@ impl Baseline {
 
     /// Returns true if the baseline belongs to this suite.
     ///
-    /// A file without a project is compared by the name of the suite only.
+    /// A baseline without a project is compared by the name of the suite only.
     pub fn is_of(&self, project: &str, suite: &str) -> bool {
         self.suite_name == suite && self.project.as_deref().is_none_or(|it| it == project)
     }
@@ -270,7 +270,7 @@ impl Baseline {
         self.results.insert((entry.case.clone(), entry.model.clone()), entry);
     }
 
-    /// Removes the entries for whose case and model `keep` returns false.
+    /// Keeps only the entries for which `keep` returns true. `keep` gets the case and the model.
     pub fn retain(&mut self, keep: impl Fn(&str, &str) -> bool) {
         self.results.retain(|(case, model), _| keep(case, model));
     }
@@ -541,7 +541,7 @@ impl Conditions {
 
 /// Returns the checks of a case over all repeats, in order of first appearance.
 ///
-/// If a repeat has several equal checks, each is listed. The repeat with the most equal checks counts.
+/// A check is listed as often as in the repeat that has this check most often.
 fn checks_of(case: &CaseResult) -> Vec<EntryCheck> {
     let mut checks = Vec::new();
     for execution in &case.executions {
@@ -582,8 +582,8 @@ fn is_zero(count: &u32) -> bool {
 
 /// Serializes the results under the keys of the original KindLM: `case::model`.
 ///
-/// Names may contain `::`, so two cases may have the same key. In this case, a tilde is added to the second key. Each
-/// entry has the exact names.
+/// Names may contain `::`, so two cases may have the same key. Then a tilde is added to the second key. Each entry
+/// holds the exact names.
 fn by_name<S: serde::Serializer>(
     results: &IndexMap<(String, String), Entry>,
     serializer: S,

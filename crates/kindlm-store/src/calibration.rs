@@ -20,7 +20,8 @@ const LONGEST: usize = 80;
 
 /// The identity of a judge: its models and settings.
 ///
-/// The settings include how the models' answers are combined into a verdict. If any part differs, it is another judge.
+/// The settings include how the models' answers are combined into a verdict. A different model or setting makes another
+/// judge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Judge {
@@ -84,7 +85,7 @@ pub struct Calibration {
     /// Agreement on one criterion does not imply agreement on another criterion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub criteria: Vec<CriterionCounts>,
-    /// The model names that the provider returned, if they differ from the request. They are sorted.
+    /// The model names that the provider returned and that differ from the requested names; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
     /// The fingerprints of the models that answered, as the providers reported them; sorted.
@@ -104,18 +105,17 @@ pub struct Calibration {
     /// The judge's disagreement with itself; absent if it was asked only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_noise: Option<OwnNoise>,
-    /// The verdicts about the outputs that the judge was asked about twice, by the digest of the question.
+    /// The verdicts on the outputs that the judge judged twice. The key is the digest of the question.
     ///
-    /// A watch asks about these outputs again.
+    /// A [watch](Watch) asks these questions again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub canaries: BTreeMap<String, String>,
-    /// The place of the labelled outputs, for runs that ask about canaries; absent if it is outside of the suite's
-    /// folder.
+    /// The source of the canaries for later runs; absent if the file of labels is outside of the suite's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<CanarySource>,
 }
 
-/// The file of labels, and the question for the judge that the file does not contain.
+/// The file of labels, and the question for the rows of the file that have no question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -124,16 +124,16 @@ pub struct CanarySource {
     pub file: String,
     /// The lowest label, from 0 to 1, that counts as a pass.
     pub label_threshold: f64,
-    /// The criterion for rows without a question.
+    /// The criterion for rows without a question; `None` without a criterion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criteria: Option<String>,
-    /// The set of rules for rows without a question.
+    /// The set of rules for rows without a question; `None` without rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assertions: Option<Value>,
-    /// The entry of the list form for rows without a question.
+    /// An entry of `expect.assert` for rows without a question; `None` without an entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Value>,
-    /// The lowest score that passes, from 0 to 1, for criteria; `None` if the check sets none.
+    /// The lowest score that passes a criterion, from 0 to 1; `None` for the default of the check `judge`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_score: Option<f64>,
 }
@@ -166,9 +166,9 @@ pub struct OwnNoise {
 }
 
 impl OwnNoise {
-    /// Returns the upper end of the share of different verdicts, from 0 to 1.
+    /// Returns the upper bound of the share of different verdicts, from 0 to 1.
     ///
-    /// The upper end belongs to the one-sided 95% interval of Wilson. Fails if no output has two verdicts.
+    /// This is the one-sided 95% bound of Wilson. Fails if no output has two verdicts.
     pub fn upper(self) -> Result<f64, Undefined> {
         // The two-sided interval of 90% leaves out 5% on each side.
         Ok(Tally::new(self.different, self.asked)?.wilson(Confidence::P90).high)
@@ -176,7 +176,7 @@ impl OwnNoise {
 }
 
 impl Calibration {
-    /// Creates a calibration with these counts and the statistics of them. All other fields are empty.
+    /// Creates a calibration with these counts and their statistics. All other fields are empty.
     pub fn new(
         check: impl Into<String>,
         calibrated_at: impl Into<String>,
@@ -296,13 +296,13 @@ impl CriterionCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Counts {
-    /// The number of outputs that both passed.
+    /// The number of outputs that people and the judge passed.
     pub both_pass: u64,
-    /// The number of outputs that only people passed.
+    /// The number of outputs that people passed and the judge failed.
     pub only_human: u64,
-    /// The number of outputs that only the judge passed.
+    /// The number of outputs that people failed and the judge passed.
     pub only_judge: u64,
-    /// The number of outputs that both failed.
+    /// The number of outputs that people and the judge failed.
     pub both_fail: u64,
 }
 
@@ -375,14 +375,14 @@ impl Calibrations {
     ///
     /// An earlier calibration with the same check and instructions is replaced.
     ///
-    /// The earlier counts for other criteria stay if the same models answered with the same provider settings. They are
-    /// removed if a [watch](Watch) found that the judge has changed.
+    /// The earlier counts for other criteria stay if the same models answered with the same provider settings. These
+    /// counts are removed if a [watch](Watch) found that the judge has changed.
     ///
-    /// Waits for other processes that store a calibration of this judge, so that none is lost.
+    /// Waits for other processes that store a calibration of this judge, so that no calibration is lost.
     ///
     /// # Errors
     ///
-    /// Fails if the earlier calibrations or watches cannot be used, or if the file cannot be written.
+    /// Fails if the earlier calibrations or watches cannot be used, or if the file cannot be locked or written.
     pub fn set(&self, judge: &Judge, mut calibration: Calibration) -> Result<PathBuf, StoreError> {
         let path = self.path(judge);
         fs::create_dir_all(&self.folder)
@@ -433,7 +433,7 @@ impl Calibrations {
 
     /// Returns the stored calibrations of a judge; empty if the judge has no file.
     ///
-    /// Fails if the file cannot be read, is damaged, or is about another judge.
+    /// Fails if the file cannot be read, is damaged, has another version, or is about another judge.
     pub fn for_judge(&self, judge: &Judge) -> Result<Vec<Calibration>, StoreError> {
         let path = self.path(judge);
         let Some(file) = read_judge_file(&path)? else { return Ok(Vec::new()) };
@@ -455,9 +455,9 @@ impl Calibrations {
         Ok(calibration.own_watches(self.watch_log(judge).load()?))
     }
 
-    /// Returns the reason why a watch found that the judge has changed since its calibration.
+    /// Returns the reason why the judge counts as changed since the calibration; `None` if no watch found a change.
     ///
-    /// Returns `None` if no watch found a change. Fails if the file of watches cannot be read or is damaged.
+    /// Fails if the file of watches cannot be read or is damaged.
     pub fn alarm(
         &self,
         judge: &Judge,
@@ -468,8 +468,8 @@ impl Calibrations {
 
     /// Appends a watch, which `make` creates from the earlier watches of the calibration.
     ///
-    /// The file is locked meanwhile, so that watches of several processes are counted one after the other. Fails if the
-    /// file cannot be read or written, or is damaged.
+    /// The file is locked meanwhile, so that several processes append one after the other. Fails if the file cannot be
+    /// read or written, or is damaged.
     pub fn add_watch(
         &self,
         judge: &Judge,
@@ -485,7 +485,7 @@ impl Calibrations {
 
     /// Returns the stored calibrations of all judges; empty if the folder does not exist.
     ///
-    /// Fails if the folder or a file cannot be read, or if a file is damaged.
+    /// Fails if the folder or a file cannot be read, or if a file is damaged or has another version.
     pub fn all(&self) -> Result<Vec<(Judge, Vec<Calibration>)>, StoreError> {
         let entries = match fs::read_dir(&self.folder) {
             Ok(entries) => entries,

@@ -43,9 +43,9 @@ pub enum StoreError {
     AmbiguousRun {
         /// The beginning that was given.
         prefix: String,
-        /// The number of these runs.
+        /// The number of runs with this prefix.
         count: usize,
-        /// The newest of these runs, comma-separated.
+        /// The newest runs with this prefix, comma-separated.
         named: String,
     },
     /// There is no baseline with this label.

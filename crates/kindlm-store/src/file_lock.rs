@@ -1,4 +1,4 @@
-//! Locks for files that are replaced by each write, so that the files cannot be locked themselves.
+//! Locks for files that each write replaces. Such a file cannot be locked itself.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -73,7 +73,7 @@ impl Folder {
 
     /// Returns the path with symbolic links resolved.
     ///
-    /// Fails if the file does not exist or may not be read.
+    /// Fails if the path is empty or leads out of the folder, or if the file does not exist.
     fn resolve(&self, path: &str) -> Result<PathBuf, FileError> {
         let other = |message: String| FileError::Other { path: path.to_owned(), message };
         if path.is_empty() {
@@ -105,7 +105,7 @@ impl Files for Folder {
             path: path.to_owned(),
             offset: err.valid_up_to(),
         })?;
-        // Some editors write a byte order mark at the start of UTF-8 files, which is not part of the text.
+        // Some editors write a byte order mark at the start of UTF-8 files. The mark is not part of the text.
         Ok(Arc::from(text.strip_prefix('\u{feff}').unwrap_or(text)))
     }
 
@@ -152,11 +152,12 @@ impl Files for Folder {
 
     /// Finds files by a pattern.
     ///
-    /// `*`, `?` and `[…]` match within one path component, and an alternative of `{a,b}` may have several. `**` matches
-    /// across up to 64 folders.
+    /// - `*`, `?` and `[…]` match within one path component.
+    /// - An alternative of `{a,b}` may have several path components.
+    /// - `**` matches across up to 64 folders.
     ///
-    /// Names with a leading dot are skipped, unless a component of the pattern, from its first wildcard on, begins
-    /// with a dot. Symbolic links to folders are followed only before the first component with a wildcard.
+    /// Symbolic links to folders are followed only before the first component with a wildcard. Names with a leading dot
+    /// are skipped, unless the first component with a wildcard or a later component begins with a dot.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
         if !self.outside && leads_out(pattern) {

@@ -4,7 +4,7 @@ use std::io;
 
 /// Returns true if the error means that the file does not exist.
 ///
-/// A path that has a file in the place of a folder also counts as a file that does not exist.
+/// Also returns true for a path in which a parent is a file, not a folder.
 pub(crate) fn is_absent(err: &io::Error) -> bool {
     matches!(err.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -4,7 +4,7 @@ use crate::StoreError;
 
 const MAX: usize = 100;
 
-/// Refuses a name, unless it has only ASCII letters, digits, `.`, `_` and `-`, and at most 100 characters.
+/// Fails unless a name has 1 to 100 characters: ASCII letters, digits, `.`, `_` and `-`.
 ///
 /// A name must begin with a letter or a digit, and must not end with a `.`.
 pub(crate) fn check(kind: &'static str, name: &str) -> Result<(), StoreError> {

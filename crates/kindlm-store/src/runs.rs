@@ -71,9 +71,9 @@ impl Runs {
         Ok(self.folder().join(id))
     }
 
-    /// Creates the folder of runs, and for the first run an ignore file for git in the state folder.
+    /// Creates the folder of runs if it is missing. A new folder also gets an ignore file for git in the state folder.
     ///
-    /// The ignore file is optional, so an error while writing it is ignored.
+    /// The ignore file is optional, so an error while writing the ignore file has no effect.
     fn make_folder(&self) -> Result<(), StoreError> {
         let folder = self.folder();
         if folder.exists() {
@@ -88,9 +88,10 @@ impl Runs {
         Ok(())
     }
 
-    /// Returns the id of the run that `id` names: the run with this id, or the only run whose id begins with it.
+    /// Returns the id of the run that `id` names: the run with this id, or the only run whose id begins with `id`.
     ///
-    /// Without such a run, returns `id` unchanged. Fails if the ids of several runs begin with `id`.
+    /// Without such a run, returns `id` unchanged. Fails if the ids of several runs begin with `id`, or if the folder
+    /// or the order file cannot be read.
     pub fn complete_id(&self, id: &str) -> Result<String, StoreError> {
         let all = self.all()?;
         if all.iter().any(|(it, _)| it == id) {
@@ -116,7 +117,9 @@ impl Runs {
         }
     }
 
-    /// Deletes the folder of a run. Fails if the folder does not exist or cannot be deleted.
+    /// Deletes the folder of a run.
+    ///
+    /// Fails if the id is not a valid file name, or if the folder does not exist or cannot be deleted.
     ///
     /// The lines of the run in the order file stay, because another process may append a line at the same time.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
@@ -168,7 +171,7 @@ impl Runs {
             .map_err(|err| StoreError::io("remove", &head, &err))
             .and_then(|_| draft.finish());
         if has_mutation {
-            // The totals can be computed again, but the mutation result cannot.
+            // Restore the mutation result after a failure. Only the totals can be computed again.
             let _ = match finished {
                 Ok(()) => fs::remove_file(&earlier),
                 Err(_) => fs::rename(&earlier, &mutation),
@@ -252,7 +255,7 @@ impl Runs {
     /// Returns the totals of a run.
     ///
     /// Totals that are missing or cannot be read are computed from the report, and stored for the next time. Fails if
-    /// the run has neither usable totals nor a usable report.
+    /// the run has no report, or if neither the totals nor the report can be read.
     pub fn head(&self, id: &str) -> Result<RunHead, ReportError> {
         let path = self.existing(id)?.with_file_name(Self::HEAD);
         let stored = fs::read_to_string(path).ok().and_then(|it| RunHead::parse(&it).ok());
@@ -267,8 +270,7 @@ impl Runs {
         Ok(head)
     }
 
-    /// Stores the mutation result of a run beside its report, which is at `report`. Fails if the file cannot be
-    /// written.
+    /// Stores the mutation result of a run beside the report at the path `report`. Fails if the file cannot be written.
     pub fn save_mutation(report: &Path, result: &MutationReport) -> Result<(), StoreError> {
         let path = report.with_file_name(Self::MUTATION);
         let json = serde_json::to_string(result).map_err(io::Error::from);

@@ -10,8 +10,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Returns the digest of a file, or of all files and folders in a folder.
 ///
-/// The digest of a folder covers paths, contents, link targets, and the permission to execute a file. Items whose names
-/// [`FileTree::leaves_out`] are ignored.
+/// The digest of a folder covers paths, contents, link targets, and the permission to execute a file. Items that
+/// [`FileTree::leaves_out`] excludes by name are ignored.
 pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     let mut digest = Sha256::new();
     let is_folder = path.is_dir();
@@ -54,7 +54,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
     Ok(FileTree::new(is_folder, digest))
 }
 
-/// Returns the limit that a file or folder exceeds, and its unit.
+/// Returns the limit that a file or folder exceeds, and the unit of the limit.
 ///
 /// Returns `None` if no limit is exceeded.
 ///

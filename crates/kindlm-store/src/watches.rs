@@ -1,4 +1,4 @@
-//! The watches of calibrated judges: one line for each, in a file next to the file of the judge's calibrations.
+//! The watches of calibrated judges. Each watch is one line of a file next to the judge's calibrations.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::io_error::is_absent;
 
-/// A watch: a calibrated judge was asked again about outputs of its calibration.
+/// A watch, in which a calibrated judge was asked again about outputs of the calibration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -31,7 +31,7 @@ pub struct Watch {
     /// The evidence that the judge has changed, over all watches up to this watch: a likelihood ratio. 1 is no
     /// evidence.
     pub evidence: f64,
-    /// The model names that the provider returned, if they differ from the request. They are sorted.
+    /// The model names that the provider returned and that differ from the requested names; sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answered: Vec<String>,
     /// The fingerprints of the models that answered, as the providers reported them; sorted.
@@ -112,7 +112,7 @@ impl WatchLog {
     }
 }
 
-/// Opens a file for reading and appending, and locks it until it is dropped.
+/// Opens a file for reading and appending. The lock is held until the file is dropped.
 fn open_locked(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
     match file.lock() {

@@ -6,7 +6,7 @@ use kindlm_types::{Condition, ConditionChange};
 
 use crate::{Baseline, Conditions};
 
-/// Returns the prompts, rules, models and judges that differ; none if a side does not record its conditions.
+/// Returns the conditions that differ; empty if one of the baselines does not record conditions.
 pub(super) fn differences(before: &Baseline, after: &Baseline) -> Vec<ConditionChange> {
     match (&before.conditions, &after.conditions) {
         (Some(then), Some(now)) => then.changes(now),
@@ -36,7 +36,7 @@ fn changes(then: &Conditions, now: &Conditions) -> Vec<ConditionChange> {
     };
     compare(Condition::Judges, None, judges(&then.judges), judges(&now.judges));
     let none = BTreeMap::new();
-    // A file of an earlier version records no prompts.
+    // Files of earlier versions record no prompts. Compare prompts only if both runs record prompts.
     let prompts = then.prompts.as_ref().zip(now.prompts.as_ref());
     let prompts = prompts.unwrap_or((&none, &none));
     for (condition, (then, now)) in [

@@ -28,7 +28,7 @@ const TOLERANCE: f64 = 1e-9;
 pub struct CompareOptions {
     /// The accepted rate of false alarms, above 0 and below 1.
     pub alpha: f64,
-    /// The fall that the interval must exclude for the verdict "no regression", from 0 to 1.
+    /// A fall of the pass rate, from 0 to 1. The verdict "no regression" needs an interval that excludes such a fall.
     pub margin: f64,
 }
 
@@ -41,8 +41,10 @@ impl Default for CompareOptions {
 impl Baseline {
     /// Compares a later run with this baseline.
     ///
-    /// Cases are paired by name and model. A case that cannot be compared, or whose pass rate is unknown, is named with
-    /// the reason and is not measured. `names` are the names of the baseline and of the run.
+    /// Cases are paired by name and model. A case that cannot be compared is listed with the reason, and is not
+    /// measured. The same applies to a case with an unknown pass rate.
+    ///
+    /// `names` holds the name of the baseline and the name of the run.
     pub fn compare(
         &self,
         after: &Self,
@@ -81,7 +83,7 @@ impl Baseline {
             || ComparisonVerdict::NotComparable { reason: why_nothing(&cases) },
             |(change, paired)| verdict(change, paired.detectable, options),
         );
-        // The largest changes come first; the other changes stay in the order of the runs.
+        // The largest changes come first. Cases without a measured change stay in the order of the runs.
         let size = |it: &CaseChange| {
             it.difference().filter(|_| it.kind.is_compared()).map_or(0.0, f64::abs)
         };
@@ -125,7 +127,7 @@ fn change(
     CaseChange { before, after, ..CaseChange::new(&entry.case, &entry.model, kind) }
 }
 
-/// Marks the cases that changed beyond chance on their own, and sets the adjusted p values.
+/// Sets the adjusted p value of each pair, and marks a change beyond chance as a regression or a fix.
 fn decide_cases(cases: &mut [CaseChange], pairs: &[(usize, Pair<'_>)], alpha: f64) {
     let p_values: Vec<f64> = pairs.iter().map(|(_, pair)| pair.p_value()).collect();
     for ((at, pair), p) in pairs.iter().zip(benjamini_hochberg(&p_values)) {
@@ -205,8 +207,8 @@ fn why_nothing(cases: &[CaseChange]) -> String {
 
 /// Returns the change of each assertion, the largest fall first.
 ///
-/// A label that several cases have gets a row of its own if the assertion has other labels, because one check can fall
-/// while another check rises.
+/// A label has its own row if several cases have the label and the assertion has other labels. In a common row, a check
+/// that rises could hide a check that falls.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     let labels = Labels::from_pairs(pairs);
     let mut by_row: BTreeMap<Row<'_>, Vec<Difference<'_>>> = BTreeMap::new();
@@ -241,10 +243,10 @@ fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     rows
 }
 
-/// The assertion of a row, and its label if the label has a row of its own.
+/// The assertion of a row, and the label if the label has its own row.
 type Row<'a> = (&'a str, Option<&'a str>);
 
-/// The test cases with each label, by assertion. A case on several models counts once.
+/// For each assertion and label, the test cases that have the label. A case on several models counts once.
 struct Labels<'a>(BTreeMap<&'a str, BTreeMap<&'a str, BTreeSet<&'a str>>>);
 
 impl<'a> Labels<'a> {

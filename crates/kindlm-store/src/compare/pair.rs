@@ -1,4 +1,4 @@
-//! A case in both runs, if it can be compared.
+//! A case that both runs have and that can be compared.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// Pairs the entries of a case; fails with the reason why they cannot be compared.
+    /// Pairs the entries of a case; fails with the reason why the entries cannot be compared.
     ///
     /// `rules` describes the sets of rules that differ between the runs.
     pub(super) fn new(
@@ -74,7 +74,7 @@ impl<'a> Pair<'a> {
         cluster_of(self.now.cluster.as_deref(), &self.now.case)
     }
 
-    /// Returns the counts of each assertion and label that both runs judged, before and after.
+    /// Returns the counts before and after, for each assertion and label that both runs judged.
     pub(super) fn assertions(&self) -> impl Iterator<Item = (&'a EntryRate, &'a EntryRate)> {
         let before = &self.then.assertions;
         self.now.assertions.iter().filter_map(move |after| {
@@ -85,9 +85,10 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Returns the reason if the entries have different variables, turns or checks; else `None`.
+/// Returns why the entries cannot be compared if they have different variables, turns or checks; else `None`.
 ///
-/// The prompt may differ. If an entry has no task digest, the digests of the whole case are compared.
+/// With task digests, the prompts may differ. If an entry has no task digest, the digests of the whole case are
+/// compared.
 fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String> {
     let (before, after, what) = match (&then.task_digest, &now.task_digest) {
         (Some(before), Some(after)) => (before, after, "its variables, checks or `repeat` differ"),
@@ -113,25 +114,24 @@ fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String
     })
 }
 
-/// Returns the reason if different judges decided; else `None`.
+/// Returns why the entries cannot be compared if different judges decided; else `None`.
 ///
-/// Judges that are missing in one run do not count as a difference, because they may not have been asked, or their vote
-/// is missing.
+/// One entry may lack judges of the other entry, because a judge may not have been asked or may not have answered.
 fn other_judges(before: &BTreeSet<String>, after: &BTreeSet<String>) -> Option<String> {
     let is_same = before.is_subset(after) || after.is_subset(before);
     let list = |all: &BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
     (!is_same).then(|| format!("judge {} → {}", list(before), list(after)))
 }
 
-/// Returns the reason if the suites set different numbers of repeats; else `None`.
+/// Returns why the entries cannot be compared if the suites set different numbers of repeats; else `None`.
 ///
-/// Repeats that ended early differ in number, which the paired test permits.
+/// If repeats ended early, the numbers of executed repeats may differ. The paired test permits this.
 fn other_repeats(then: &Entry, now: &Entry) -> Option<String> {
     let (before, after) = (then.planned_repeats(), now.planned_repeats());
     (before != after).then(|| format!("{before} → {after} repeats"))
 }
 
-/// Returns the reason if answers of an entry are from the response store; else `None`.
+/// Returns why the entries cannot be compared if answers of this entry are from the response store; else `None`.
 ///
 /// The other run may have the same stored answers, so equal results would prove nothing.
 fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
@@ -143,7 +143,7 @@ fn stored_answers(entry: &Entry, when: &str) -> Option<String> {
     })
 }
 
-/// Returns the reason if repeats of an entry have no verdict; else `None`.
+/// Returns why the pass rate is unknown if repeats of the entry have no verdict; else `None`.
 fn unjudged(entry: &Entry, when: &str) -> Option<String> {
     if entry.errored_repeats > 0 {
         let (errored, all) = (entry.errored_repeats, entry.run_count);

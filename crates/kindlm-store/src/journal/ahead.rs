@@ -21,8 +21,8 @@ impl Ahead {
     ///
     /// The reader also reads some bytes before the piece, because callers sometimes move back a little.
     ///
-    /// Bytes that were read must not change in the file. A piece of at least `bytes` bytes is read without read-ahead.
-    /// With 0, this applies to every piece.
+    /// The file must not change where it was read. A piece of at least `bytes` bytes is read without read-ahead. If
+    /// `bytes` is 0, every piece is read without read-ahead.
     pub(super) fn new(file: File, bytes: u64) -> Self {
         Self { file, at_once: bytes, start: 0, window: Vec::new() }
     }
@@ -59,7 +59,7 @@ impl Ahead {
     }
 }
 
-/// The divisor for the part of a read before the requested piece: one eighth.
+/// The divisor of the read-ahead that gives the number of bytes read before the requested piece.
 const BEFORE: u64 = 8;
 
 #[cfg(test)]

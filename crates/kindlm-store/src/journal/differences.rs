@@ -53,7 +53,7 @@ pub struct ChangedCase {
 }
 
 impl Header<'_> {
-    /// Compares this header with the header of the run that resumes it.
+    /// Compares this header with `now`, the header of the resumed run.
     pub fn compare(&self, now: &Header<'_>) -> Differences {
         let pair = |then: &str, now: &str| (then != now).then(|| (then.to_owned(), now.to_owned()));
         let (models_changed, models_added, models_removed) = changes(&self.models, &now.models);
@@ -78,7 +78,7 @@ impl Header<'_> {
 impl Differences {
     /// Returns true if the run can be resumed.
     ///
-    /// The data that its executions depend on is unchanged then.
+    /// In this case, the data that the executions depend on is unchanged.
     pub fn is_empty(&self) -> bool {
         self.suite.is_none()
             && self.cases_changed.is_empty()

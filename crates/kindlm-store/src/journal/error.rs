@@ -68,7 +68,7 @@ pub enum JournalError {
         /// The version in the journal, as JSON.
         found: String,
     },
-    /// The first line, which is written before the first request, is incomplete. So no work is lost.
+    /// The first line is incomplete. No work is lost, because the first line is written before the first request.
     #[error("the journal `{path}` has no first line: {message}; start a new run")]
     Unbegun {
         /// The path of the journal.
@@ -84,7 +84,7 @@ pub enum JournalError {
         /// The description of the problem.
         message: String,
     },
-    /// A line is damaged, so its execution is lost.
+    /// A line is damaged, so the execution in this line is lost.
     #[error("line {line} of `{path}` is damaged: {message}")]
     Corrupt {
         /// The path of the journal.

@@ -33,7 +33,7 @@ pub struct Header<'a> {
     pub config: Option<Cow<'a, str>>,
     /// The digest of the config file; `None` without a config file.
     ///
-    /// A difference is only reported, because each relevant part has its own digest.
+    /// A different digest does not prevent resuming, because each relevant part has its own digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_digest: Option<Cow<'a, str>>,
     /// The digests of other data that affects results, such as the baseline or the judge settings.
@@ -62,7 +62,7 @@ pub struct PlannedCase<'a> {
     pub model: Cow<'a, str>,
     /// The number of planned repeats.
     pub repeats: u32,
-    /// The digest of the prompt, command line or transcript, with the user messages of turns and with `maxTurns`.
+    /// The digest of the prompt, command line or transcript. It also covers the user messages of turns, and `maxTurns`.
     pub prompt: Digest,
     /// The digest of the tools and their simulated results.
     pub tools: Digest,
@@ -70,7 +70,7 @@ pub struct PlannedCase<'a> {
     pub vars: Digest,
     /// The digest of the expectations for the output and for each turn.
     ///
-    /// The digest may cover the whole case. If the other digests are equal, a difference means that the checks changed.
+    /// The digest may cover the whole case. If only this digest differs, the checks changed.
     pub checks: Digest,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The process that writes a journal.
 ///
-/// Its text is `process 4711`, or `another process` if the id is unknown.
+/// The display text is `process 4711`, or `another process` if the id is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {

@@ -12,7 +12,7 @@ use super::{EntryLocation, JournalError};
 /// reading one execution after the other with [`Journal::read_execution`](super::Journal::read_execution).
 #[derive(Debug, Default)]
 pub struct Index {
-    /// The numbers of case and model names, because many executions share a name.
+    /// The number of each case name and model name. Many executions share a name, so each name is stored once.
     names: HashMap<Box<str>, u32>,
     places: HashMap<(u32, u32, u32), EntryLocation>,
     damaged: Vec<JournalError>,
@@ -41,7 +41,7 @@ impl Index {
 
     /// Returns an error for each damaged line.
     ///
-    /// The execution of a damaged line is only in the index if another line has it too. Otherwise it runs again.
+    /// The execution of a damaged line runs again, unless another line has this execution too.
     pub fn damaged(&self) -> &[JournalError] {
         &self.damaged
     }

@@ -17,10 +17,10 @@ pub(super) struct Lock(File);
 impl Lock {
     /// Locks a run's folder, and writes the process id to the lock file.
     ///
-    /// Fails if another process holds the lock.
+    /// Fails if another process holds the lock, or if the lock file cannot be opened or locked.
     ///
-    /// A file system without locks is accepted. Run ids are unique, so two processes only write one journal if a user
-    /// resumes a run that is still running.
+    /// A file system without locks is accepted. Run ids are unique, so two processes write the same journal only if a
+    /// user resumes a run that is still running.
     pub(super) fn take(folder: &Path) -> Result<Self, JournalError> {
         let path = folder.join(FILE);
         let failed = |err: &io::Error| JournalError::io("write", &path, err);
@@ -40,8 +40,8 @@ impl Lock {
             Err(TryLockError::Error(err)) if err.kind() == io::ErrorKind::Unsupported => {}
             Err(TryLockError::Error(err)) => return Err(JournalError::io("lock", &path, &err)),
         }
-        // If the disk is full, the id is missing, but it is only used in an error message. The journal's own writes
-        // report the full disk.
+        // On a full disk, the id is missing. The id is only used in an error message. The journal's own writes report
+        // the full disk.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
     }

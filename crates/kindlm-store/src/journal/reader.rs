@@ -36,7 +36,7 @@ pub struct Journal {
 
 /// A reader for single entries of a journal, in any order.
 ///
-/// Tasks and threads may share it.
+/// Tasks and threads may share a reader.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
@@ -199,7 +199,7 @@ pub(super) struct End {
 
 /// The entries of a journal, in the order in which they were written.
 ///
-/// The iteration ends after an error of the file.
+/// The iteration ends if the file cannot be read.
 #[derive(Debug)]
 pub struct Entries {
     path: PathBuf,

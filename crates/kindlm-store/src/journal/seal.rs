@@ -49,7 +49,7 @@ impl Seal {
         line.extend_from_slice(end.as_bytes());
     }
 
-    /// Fails if a line, with or without its line break, does not match its checksum.
+    /// Checks a line, with or without its line break. Fails if the line does not match its checksum.
     pub(super) fn check(self, line: &[u8]) -> Result<(), SealError> {
         self.content(line).map(drop)
     }

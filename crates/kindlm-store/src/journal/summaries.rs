@@ -12,9 +12,9 @@ use super::ahead::Ahead;
 /// The buffer size for writes, and the read-ahead, in bytes.
 const AT_ONCE: usize = 1 << 16;
 
-/// The maximum number of bytes in memory.
+/// The maximum size of the summaries in memory, in bytes.
 ///
-/// The memory is enough for about eight thousand summaries.
+/// This is enough for about eight thousand summaries.
 const HELD: usize = 1 << 22;
 
 /// The summaries of finished cases, in memory or in an unnamed file.
@@ -62,7 +62,7 @@ impl CaseSummaries {
         })
     }
 
-    /// Stores the summary of a case, by the position of the case. Fails if the file cannot be written.
+    /// Stores the summary of the case at this position. Fails if the file cannot be written.
     pub fn keep(&mut self, position: usize, case: &CaseResult) -> io::Result<()> {
         let head = self.writer.head(case)?;
         let room = self.room.and_then(|room| room.checked_sub(head.size()));
@@ -101,7 +101,7 @@ impl CaseSummaries {
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<Kept> {
         let len = u32::try_from(bytes.len()).map_err(io::Error::other)?;
-        // The reader shares the file position, and has moved it.
+        // The reader shares the file position with the writer, and has moved the position.
         if self.reader.take().is_some() {
             self.file.seek(SeekFrom::End(0))?;
         }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_summary_with_its_executions_is_the_written_case() {
         let folder = tempfile::tempdir().unwrap();
-        // All summaries stay in memory, only the first summary, or no summary.
+        // The room in memory is enough for all summaries, for the first summary, or for none.
         for room in [HELD, CaseSummary::from_case(&case("c", 3)).unwrap().size(), 0] {
             in_and_out(&mut CaseSummaries {
                 room: Some(room),

@@ -1,6 +1,6 @@
 //! The response store: the stored answers of models, for later runs.
 //!
-//! [`Recorded`] wraps any [`Models`](kindlm_types::Models). Its [`Mode`] decides when requests are sent. Each stored
+//! [`Recorded`] wraps any [`Models`](kindlm_types::Models). The [`Mode`] decides when requests are sent. Each stored
 //! answer has a readable file, `.kindlm/responses/ab/<digest>.json`:
 //!
 //! ```json

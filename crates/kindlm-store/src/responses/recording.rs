@@ -266,7 +266,8 @@ pub(super) fn request_in(text: &str) -> Option<Value> {
 
 /// Stores the answer to a request, and returns true if a secret was masked.
 ///
-/// A file that differs only in its time and latency stays unchanged. Fails if the file cannot be written.
+/// A file that differs only in its time and latency stays unchanged. Fails if JSON cannot hold a number of the answer,
+/// or if the file cannot be written.
 pub(super) fn keep<A: Answer>(
     folder: &Path,
     request: &Request,

@@ -133,7 +133,7 @@ impl Responses {
         self
     }
 
-    /// Adds a digest of a provider's setup to the canonical form of each of its chat and embedding requests.
+    /// Adds a digest of a provider's setup to the canonical form of the provider's chat and embedding requests.
     ///
     /// The canonical form decides which stored answer is found. It is not sent to the provider.
     ///
@@ -148,7 +148,7 @@ impl Responses {
         self
     }
 
-    /// Adds the configured settings of a provider to the canonical form of each of its chat requests.
+    /// Adds the configured settings of a provider to the canonical form of the provider's chat requests.
     ///
     /// See [`with_setup`](Self::with_setup). An example is `body` of the provider `openai`. Embedding requests do not
     /// use these settings.
@@ -162,7 +162,7 @@ impl Responses {
         self
     }
 
-    /// Adds paths and digests of a provider's files to the canonical form of each of its chat and embedding requests.
+    /// Adds paths and digests of a provider's files to the canonical form of its chat and embedding requests.
     ///
     /// See [`with_setup`](Self::with_setup). The provider's answers depend on these files.
     #[must_use]
@@ -210,8 +210,10 @@ impl Responses {
         &self.folder
     }
 
-    /// Checks that the folder is writable, or for a replay readable, and fails if not. With [`Mode::Live`], checks
-    /// nothing.
+    /// Checks that the mode can use the folder, and fails if not.
+    ///
+    /// [`Mode::Live`] needs no access, and [`Mode::Replay`] reads the folder. The other modes write to the folder, so a
+    /// missing folder is created.
     pub fn check(&self) -> Result<(), StoreError> {
         let folder = &self.folder;
         match self.mode {
