@@ -32,7 +32,9 @@ pub fn duration(ms: f64) -> String {
     }
 }
 
-/// Formats the latency of an execution, with the time to its first token, if it was measured. Empty without a latency.
+/// Formats the latency of an execution, and the time to the first token if it was measured.
+///
+/// Returns `cached` for a stored answer, and an empty text without a latency.
 pub(crate) fn time_spent(execution: &Execution) -> String {
     match (execution.latency_ms, execution.first_token_ms) {
         _ if execution.spend.cached => "cached".to_owned(),

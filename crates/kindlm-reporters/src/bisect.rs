@@ -1,4 +1,4 @@
-//! The result of a search for the change since which a case fails, as text for a terminal.
+//! Formats the result of a search for the commit or change that made a case fail, for a terminal.
 
 use kindlm_types::ecma;
 use kindlm_wire::bisect::{Answer, Bisection, Candidate, CandidateKind, Step, StepVerdict};

@@ -22,7 +22,7 @@ impl<'a> Bytes<'a> {
 
     /// Forwards the remaining bytes, and adds a line break.
     ///
-    /// Fails if the bytes end inside a character, or are not UTF-8.
+    /// Fails if the bytes end inside a character or are not UTF-8, or if `out` fails.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.complete()?;
         self.out.write_char('\n').map_err(io::Error::other)
@@ -30,7 +30,7 @@ impl<'a> Bytes<'a> {
 
     /// Forwards the remaining bytes.
     ///
-    /// Fails if the bytes end inside a character, or are not UTF-8.
+    /// Fails if the bytes end inside a character or are not UTF-8, or if `out` fails.
     pub(crate) fn close(mut self) -> io::Result<()> {
         self.complete()
     }

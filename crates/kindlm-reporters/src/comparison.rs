@@ -17,7 +17,7 @@ const LISTED: usize = 20;
 pub(crate) struct Line {
     /// The kind, in one or two words.
     pub(crate) word: &'static str,
-    /// The name; empty for the number of further cases, assertions or conditions.
+    /// The name of the case, assertion or condition; empty in a line that counts the other lines of a kind.
     pub(crate) name: String,
     /// The change or the reason.
     pub(crate) detail: String,
@@ -46,7 +46,7 @@ fn one_line_each(text: &str) -> String {
     text.split('\n').map(|it| one_line(it) + "\n").collect()
 }
 
-/// Returns a line without its word.
+/// Returns the name and the detail of a line as text.
 pub(crate) fn line_text(line: &Line) -> String {
     match (line.name.as_str(), line.detail.as_str()) {
         ("", detail) => detail.to_owned(),
@@ -55,7 +55,7 @@ pub(crate) fn line_text(line: &Line) -> String {
     }
 }
 
-/// Returns the result in one line: the rates, their difference with its interval and p value, and the verdict.
+/// Returns the result in one line: the rates, the difference with interval and p value, and the verdict.
 pub(crate) fn headline(comparison: &Comparison) -> String {
     let verdict = verdict(&comparison.verdict);
     match &comparison.pass_rate {
@@ -110,7 +110,7 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
 /// Returns the changed cases, the cases without a comparison, the assertions that changed beyond chance, and the
 /// conditions that differ.
 ///
-/// At most `most` of each kind are listed. A last line of the kind has the number of the others.
+/// At most `most` lines of each kind are listed. One more line counts the others.
 pub(crate) fn lines(comparison: &Comparison, most: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for word in KINDS {
@@ -148,8 +148,9 @@ fn assertion(it: &AssertionChange, comparison: &Comparison) -> Line {
     }
 }
 
-/// Returns the name of a row: the assertion with its label in parentheses. A row without a label has `(other checks)`
-/// if other rows of the assertion have labels.
+/// Returns the name of a row: the assertion, followed by the label if there is one.
+///
+/// A row without a label is named `… (other checks)` if other rows of the assertion have labels.
 fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
     let id = &row.assertion;
     let has_label = |it: &AssertionChange| it.assertion == *id && it.label.is_some();
@@ -244,7 +245,7 @@ fn points(share: f64) -> String {
     if share < 0.0 && text != "0.0" { format!("−{text}") } else { text }
 }
 
-/// Formats a share in percentage points, without a decimal of 0.
+/// Formats a share in percentage points, without a final `.0`.
 fn short(share: f64) -> String {
     let text = points(share);
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
@@ -255,7 +256,7 @@ pub(crate) fn change(comparison: &Comparison) -> Option<String> {
     comparison.pass_rate.map(|it| format!("{} pp", signed(it.difference)))
 }
 
-/// Returns the change of the pass rate of a model, the mean over its compared cases; `None` without compared cases.
+/// Returns the mean change of the pass rate over the compared cases of a model; `None` without compared cases.
 pub(crate) fn change_of(comparison: &Comparison, model: &str) -> Option<String> {
     let compared = comparison.cases.iter().filter(|it| it.model == model && it.kind.is_compared());
     let (sum, cases) = compared

@@ -4,9 +4,11 @@ use kindlm_types::{AssertionResult, ResultEvidence};
 use serde_json::Value;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
 
-/// The maximum number of lines of both texts, between the equal lines at their start and end, that are compared.
+/// The maximum number of lines that are compared, in both texts together.
 ///
-/// If there are more, all of them count as changed, because the time grows with the square of the difference.
+/// Equal lines at the start and at the end do not count.
+///
+/// If there are more lines, all of them count as changed, because the time grows with the square of the difference.
 const LINES: usize = 4_000;
 /// The maximum number of words of two lines that are compared word by word.
 const WORDS: usize = 2_000;
@@ -21,7 +23,7 @@ const SEGMENTS: usize = 40;
 pub(crate) struct DiffLine {
     /// The side or sides that have the line.
     pub(crate) kind: LineKind,
-    /// The parts of the line in order. An emphasised part (`true`) is different from the line of the other side.
+    /// The parts of the line in order. A part with `true` is emphasised, because the other side has other text.
     pub(crate) segments: Vec<(bool, String)>,
 }
 
@@ -57,9 +59,12 @@ impl DiffLine {
     }
 }
 
-/// Shortens the long parts of a line. An equal part keeps the text next to a change; a changed part keeps its beginning.
+/// Shortens the long parts of a line.
 ///
-/// A part that is more than one character longer than `most` is cut. A `…` stands for cut text, and for the parts after the first [`SEGMENTS`].
+/// A changed part keeps its first `most` characters, and so does an only part. Any other equal part keeps `most / 2`
+/// characters next to each change.
+///
+/// A `…` stands for cut text, and for the parts after the first [`SEGMENTS`].
 pub(crate) fn elided(mut line: DiffLine, most: usize) -> DiffLine {
     let last = line.segments.len().saturating_sub(1);
     for (at, (is_changed, text)) in line.segments.iter_mut().enumerate() {
@@ -171,8 +176,10 @@ fn replace(lines: &mut Vec<DiffLine>, old: &[&str], new: &[&str]) {
 
 type Segments = Vec<(bool, String)>;
 
-/// Compares two lines by words. Of lines with too many words, or with little in common, everything between the equal
-/// start and the equal end is emphasised.
+/// Compares two lines by words.
+///
+/// If the lines have too many words or little in common, everything between the equal start and the equal end is
+/// emphasised.
 fn compare_words(old: &str, new: &str) -> (Segments, Segments) {
     let (left, right) = (tokens(old), tokens(new));
     if left.len() + right.len() > WORDS {

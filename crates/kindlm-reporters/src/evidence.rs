@@ -43,7 +43,7 @@ pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
             };
             failed.iter().map(line).collect()
         }
-        // The message has the measured value and the limit.
+        // The message already has the facts of other evidence.
         _ => Vec::new(),
     }
 }
@@ -56,7 +56,7 @@ pub(crate) fn unnamed_errors(result: &AssertionResult) -> Vec<String> {
     let mut lines = Vec::new();
     for evidence in &result.evidence {
         let ResultEvidence::Schema { errors } = evidence else { continue };
-        // Compare the place too, because the same text at several places is several errors.
+        // Compare the pointer too, because errors at several places may have the same text.
         let is_named =
             |it: &Mismatch| message.contains(&it.pointer) && message.contains(&it.expected);
         if result.verdict.held() || errors.iter().all(is_named) {
@@ -127,7 +127,7 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Returns the match at a place of an output, [without personal data](masked).
+    /// Returns the match at this span. `output` is the output [without personal data](masked).
     pub(crate) fn new(span: &TextSpan, output: &str) -> Self {
         let (start, end) = range(span);
         let from = start.saturating_sub(AROUND);
@@ -152,8 +152,8 @@ fn range(span: &TextSpan) -> (usize, usize) {
 
 /// Replaces the characters of personal data in an output by `•`, except the first character of each match.
 ///
-/// `results` are the results of the execution. The number of characters stays, so that the places of evidence stay
-/// valid.
+/// `results` are the results of the execution. The number of characters stays the same, so that the spans of the
+/// evidence stay valid.
 pub(crate) fn masked<'o>(output: &'o str, results: &[AssertionResult]) -> Cow<'o, str> {
     let mut spans: Vec<&TextSpan> = Vec::new();
     // A script may nest parts arbitrarily deep, so there is no recursion.

@@ -60,7 +60,7 @@ fn add_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Returns the runs in aligned columns with a head.
+/// Returns the runs as a table with a header row and aligned columns.
 fn table(series: &Series) -> String {
     let time = if series.model.is_some() { "latency" } else { "duration" };
     let head = ["", "run", "started", "outcome", "held", "score", "cost", time, "commit"];
@@ -220,7 +220,7 @@ fn add_cases(text: &mut String, cases: &[FlippedCase]) {
     }
 }
 
-/// Returns the changes between the two runs, one line each.
+/// Returns the changes between the runs before and after a flip, one line each.
 fn causes(flip: &Flip) -> Vec<String> {
     let RunChanges { git_commit, git_dirty, config, files, conditions } = &flip.changes;
     let digests = |word: &str, it: &ValueChange| {

@@ -80,7 +80,7 @@ pub(crate) fn issues(case: &CaseResult) -> Vec<Issue<'_>> {
             source: result.source.as_ref(),
         });
     }
-    // A case that was not run is skipped, so this is no issue of the case.
+    // The errors of a skipped case only state that it was not run, which is no issue.
     let errors = case.errors().into_iter().filter(|_| case.outcome != Outcome::Skipped);
     issues.extend(errors.map(|it| Issue {
         level: Level::Warning,
@@ -115,9 +115,10 @@ impl Place {
         Self { file, line: line.max(1), column: column.max(1) }
     }
 
-    /// Returns the place relative to the root of the repository, if `folder` is the working folder below it.
+    /// Returns the place relative to the root of the repository.
     ///
-    /// Absolute paths stay the same.
+    /// `folder` is the path from the root to the working folder. If `folder` is empty, or if the path of the place is
+    /// absolute, the place stays the same.
     pub(crate) fn in_repository(mut self, folder: &str) -> Self {
         if folder.is_empty() || self.file.starts_with('/') || self.file.get(1..2) == Some(":") {
             return self;

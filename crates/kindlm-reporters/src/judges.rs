@@ -1,4 +1,4 @@
-//! The judges of a kind of check, by name.
+//! Describes the judges of a kind of check: their names, and their agreement with people.
 
 use kindlm_types::{JudgeCalibration, JudgeInfo, ecma};
 

@@ -10,13 +10,13 @@ use crate::{Style, visible};
 /// The indent of everything but headings, in columns.
 const INDENT: usize = 2;
 
-/// The width to which a column of a table can be narrowed.
+/// The minimum width of a table column that is narrowed.
 const NARROWEST: usize = 12;
 
 /// Writes Markdown as text for a terminal, in lines that are not wider than `style.width`.
 ///
-/// Without colours, inline code keeps its backticks. A link is shown as its text, followed by its address if that is
-/// absolute. HTML is left out.
+/// Without colours, inline code keeps its backticks. A link is shown as its text, followed by an absolute address in
+/// parentheses. Blocks of HTML are left out.
 ///
 /// # Errors
 ///
@@ -200,7 +200,7 @@ impl Manual<'_> {
         Ok(())
     }
 
-    /// Writes a table; if the page is too narrow for its columns, each row as a paragraph and a list.
+    /// Writes a table. If the page is too narrow for the columns, writes each row as a paragraph and a list.
     fn table(&mut self, rows: &[Vec<Text>]) -> fmt::Result {
         self.blank()?;
         let indent = self.indent();
@@ -252,7 +252,7 @@ fn width(text: &Text) -> usize {
     text.iter().map(|(_, text)| columns(text)).sum()
 }
 
-/// Returns the widths of the columns of a table in `room` columns; `None` if they do not fit.
+/// Returns the column widths of a table that fits into `room` characters; `None` if the table does not fit.
 ///
 /// The widest columns are narrowed first. The first column, which has names, is narrowed only if it is wider than half
 /// of `room`.

@@ -254,11 +254,11 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
     let mut last = None;
     let mut indented = true;
     let mut is_escape = false;
-    // The width of an emoji depends on all of its characters, so measure what a person sees as one character.
+    // The width of an emoji depends on all of its code points, so measure whole graphemes.
     for (at, shown) in text.grapheme_indices(true) {
         is_escape |= shown == "\u{1b}";
         if is_escape {
-            // The sequences of colours, which take no columns, end with `m`. A mark may follow in the same grapheme.
+            // A color sequence takes no columns, and ends with `m`. A combining mark may follow in the same grapheme.
             is_escape = !shown.starts_with('m');
             continue;
         }
@@ -282,7 +282,7 @@ fn line_end(text: &str, room: usize) -> (usize, usize) {
     (text.len(), text.len())
 }
 
-/// Wraps the lines of a text. The lines after the first of a wrapped line are indented by two columns.
+/// Wraps the lines of a text. Continuation lines are indented by two columns.
 ///
 /// Colours take no columns.
 ///

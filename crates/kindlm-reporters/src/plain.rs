@@ -57,7 +57,7 @@ fn defused(text: String) -> String {
     while let Some(at) = rest.find("##") {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        // Azure Pipelines ignores upper and lower case in commands.
+        // Azure Pipelines ignores the case of letters in commands.
         let command = COMMANDS.iter().find(|command| {
             from.get(..command.len()).is_some_and(|it| it.eq_ignore_ascii_case(command))
         });
@@ -68,8 +68,9 @@ fn defused(text: String) -> String {
     out
 }
 
-/// Returns true for characters that reorder, hide or break text, except control characters, and the joiners of scripts
-/// and emoji.
+/// Returns true for characters that reorder, hide or break text.
+///
+/// Returns false for control characters, and for the joiners that some scripts and emoji need.
 fn is_deceptive(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'

@@ -40,7 +40,7 @@ impl AlikeCases {
         Self { cause, first, others: 0, names: Vec::new() }
     }
 
-    /// Counts a case in the group with its cause. Returns false if there is no such group.
+    /// Adds a case to the group with this cause. Returns false if there is no such group.
     pub(crate) fn join(groups: &mut [Self], cause: Option<&str>, name: &str) -> bool {
         let Some(group) = groups.iter_mut().find(|it| Some(it.cause.as_str()) == cause) else {
             return false;
@@ -69,10 +69,10 @@ pub(crate) fn held(case: &CaseResult) -> Option<String> {
     })
 }
 
-/// Describes the share of repeats that a failed case needs, as `needs 40.0%`.
+/// Describes the share of repeats that must hold, for a failed case, as `needs 40.0%`.
 ///
-/// Returns `None` if the case held, if all repeats must hold, and if the repeats may end early, because their end is
-/// described instead.
+/// Returns `None` if the case held, if it has fewer than two repeats, or if all repeats must hold. Also returns `None`
+/// if the repeats may end early, because [`end`] describes such repeats.
 pub(crate) fn needed(report: &AnyReport<'_>, case: &CaseResult) -> Option<String> {
     if case.outcome.held() || case.early_end.is_some() || case.executions.len() < 2 {
         return None;
@@ -118,7 +118,8 @@ pub(crate) fn end(case: &CaseResult) -> Option<String> {
 ///
 /// An example is `flaky 3/5: 60.0%, 95% CI 23.1 to 88.2; pass@2 90.0%, pass^2 30.0%`.
 ///
-/// The chances are left out if the repeats may end early, because they would be biased, and if all repeats agree.
+/// The chances are left out if all repeats agree. They are also left out if the repeats may end early, because the
+/// chances would be biased.
 pub(crate) fn rate(case: &CaseResult) -> Option<String> {
     let interval = interval(case)?;
     let judged = case.judged()?;

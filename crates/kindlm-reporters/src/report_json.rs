@@ -1,4 +1,4 @@
-//! The report as one JSON text. The reporter `json` writes it, and compliance documents have its digest.
+//! The report as one JSON text. The reporter `json` writes this text, and compliance documents state its digest.
 
 use std::fmt;
 

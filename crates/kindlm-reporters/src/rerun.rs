@@ -7,7 +7,7 @@ use crate::plain::one_line;
 /// The config file that commands use by default.
 const DEFAULT_CONFIG: &str = "kindlm.yaml";
 
-/// The model ids in the results of tests that run on no model: of commands, and of transcripts.
+/// The model ids of results without a model. Such tests run a command or read a transcript.
 pub(crate) const RUNNERS: [&str; 2] = ["command", "transcript"];
 
 /// Returns the command that runs one test on one model again.
@@ -39,15 +39,15 @@ pub(crate) fn config(report: &AnyReport<'_>) -> String {
 }
 
 fn option(name: &str, value: &str) -> String {
-    // After a space, the value would be taken for an option.
+    // After a space, a value with a leading `-` would be taken for an option.
     let separator = if value.starts_with('-') { '=' } else { ' ' };
     format!(" {name}{separator}{}", word(value))
 }
 
 /// Returns a pattern for `--test` that matches only this name.
 ///
-/// A pattern that equals a name selects only the test with this name. Between slashes, it could be an invalid regular
-/// expression.
+/// A pattern that equals a name selects only the test with this name. A name with a leading `/` could be taken for a
+/// regular expression, so the pattern is an escaped regular expression.
 fn pattern(name: &str) -> String {
     if !name.starts_with('/') {
         return name.to_owned();

@@ -78,7 +78,7 @@ impl Format for Html {
             Block::Quote(text) => {
                 writeln!(out, "<blockquote dir=\"auto\">{}</blockquote>", escaped(text))
             }
-            // A browser ignores a line break after `<pre>`. With it, each line of the text is a line of the file.
+            // A browser ignores a line break after `<pre>`, so each line of the text can be a whole line of the file.
             Block::Code(text) => {
                 let lines: Vec<String> = text.trim_end().lines().map(escaped).collect();
                 writeln!(out, "<pre>\n{}\n</pre>", lines.join("\n"))

@@ -1,7 +1,7 @@
 //! The reporter `compliance-pdf`: the document of `compliance` as the source of a PDF.
 //!
-//! The text is one JSON document with all blocks. `kindlm-pdf` makes the pages of the PDF in memory, so the source has
-//! a maximum size: rows, list items, lines and long texts above a limit are left out, and the document says so.
+//! The text is one JSON document with all blocks. `kindlm-pdf` makes the pages of the PDF in memory, so the size of the
+//! source is limited. Rows, list items, lines and long texts above a limit are left out, and the document says so.
 
 use std::cell::Cell as Counter;
 use std::fmt;

@@ -8,10 +8,10 @@ use sha2::{Digest as _, Sha256};
 use super::{BEGIN, END};
 use crate::RenderError;
 
-/// A part of a row.
+/// A cell of a table row.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell<'a> {
-    /// A text of any origin.
+    /// A text, which may come from a user or a model.
     Text(Cow<'a, str>),
     /// A digest, or a name that is shown like code.
     Code(Cow<'a, str>),
@@ -29,7 +29,7 @@ impl From<String> for Cell<'_> {
     }
 }
 
-/// A block of the document. All texts are escaped by the format.
+/// A block of the document. The format escapes the texts, except that Markdown does not escape [`Code`](Self::Code).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Block<'a> {
     /// A heading of level 2 to 4.
@@ -44,7 +44,7 @@ pub(crate) enum Block<'a> {
     Alert(&'a str),
     /// A text of a model or a user, with its line breaks.
     Quote(&'a str),
-    /// Lines that are shown unchanged. They may not contain text of models.
+    /// Lines that are shown unchanged. The lines must not contain text of models.
     Code(&'a str),
     /// The start of a table, with the names of its columns.
     TableBegin(&'a [&'a str]),
@@ -65,15 +65,15 @@ pub(crate) trait Format {
     /// The extension of the file, such as `md`.
     fn extension(&self) -> &'static str;
 
-    /// Returns the digest that the Markdown document of the run states, if only that document can be verified. Returns
-    /// `None` if this file can be verified by itself.
+    /// Returns the content digest of the Markdown document, if a file in this format cannot be verified by itself.
+    /// Otherwise returns `None`.
     fn digest_elsewhere(&self) -> Option<&str> {
         None
     }
 
     /// Returns the maximum number of cases whose findings are written; `None` for all.
     ///
-    /// A format with a maximum also gets the causes of the findings, and it gets the cases that did not pass first.
+    /// With a maximum, the document also has the causes of the findings, and lists the cases that did not pass first.
     fn max_findings(&self) -> Option<usize> {
         None
     }
@@ -162,7 +162,7 @@ impl<'a> Document<'a> {
         )
     }
 
-    /// Writes the line before the hashed content, if the file can be verified by itself.
+    /// Writes the marker before the hashed content, if the file can be verified by itself.
     pub(crate) fn begin_content(&mut self) -> Result<(), RenderError> {
         if self.format.digest_elsewhere().is_none() {
             write!(self.out, "\n{BEGIN}\n")?;
@@ -170,7 +170,7 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Writes the line after the hashed content, if the file can be verified by itself.
+    /// Writes the marker after the hashed content, if the file can be verified by itself.
     ///
     /// Returns the digest of the content.
     pub(crate) fn end_content(&mut self) -> Result<String, RenderError> {

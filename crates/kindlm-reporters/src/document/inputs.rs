@@ -13,7 +13,7 @@ use crate::amount::count;
 /// The number of characters of an input that are shown.
 const SHOWN: usize = 300;
 
-/// The input of a test: its start, and the digest of the whole.
+/// The start of a test's input, and the digest of the whole input.
 struct Input {
     start: String,
     sha256: String,
@@ -82,10 +82,10 @@ fn text(case: &CaseResult) -> Option<String> {
     (!vars.is_empty()).then(|| serde_json::Value::Object(vars.clone()).to_string())
 }
 
-/// Returns the messages at the start of the conversation, and those of the user in later turns.
+/// Returns the messages at the start of the conversation, and the user messages of later turns.
 fn messages(execution: &Execution) -> String {
     let start = execution.input.iter().map(|it| format!("{}: {}", it.role.as_str(), it.content));
-    // The message of the first turn is among those at the start.
+    // `input` already has the user message of the first turn.
     let later = execution.turns.iter().skip(1).filter_map(|it| it.user.as_ref());
     start.chain(later.map(|it| format!("user: {it}"))).collect::<Vec<_>>().join("\n")
 }

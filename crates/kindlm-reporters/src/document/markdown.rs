@@ -1,4 +1,4 @@
-//! Writes the document as Markdown, and escapes text of users and models for it.
+//! Writes the document as Markdown, and escapes text of users and models for Markdown.
 
 use std::fmt::{self, Write};
 
@@ -65,7 +65,7 @@ impl Format for Markdown {
 
 fn write_cell(out: &mut dyn fmt::Write, cell: &Cell<'_>) -> fmt::Result {
     match cell {
-        // Code has no escapes, so other text than plain words is not shown as code.
+        // Code has no escapes, so only a plain word is shown as code.
         Cell::Code(text) if is_word(text) => write!(out, "`{text}`"),
         Cell::Code(text) | Cell::Text(text) => out.write_str(&escaped(text)),
     }
@@ -101,7 +101,7 @@ fn write_lines(dest: &mut (impl Write + ?Sized), text: &str, may_be_list: bool) 
 
 fn write_line(dest: &mut (impl Write + ?Sized), line: &str, first: bool) -> fmt::Result {
     let text = line.trim_start_matches(' ');
-    // Four spaces at the start would begin a code block, and Markdown drops fewer spaces.
+    // Four spaces at the start would begin a code block, and Markdown would drop one to three spaces.
     (text.len()..line.len()).try_for_each(|_| dest.write_str("&nbsp;"))?;
     let list_mark = if first { list_mark(text) } else { None };
     let mut before = ' ';

@@ -1,7 +1,7 @@
 //! A document with evidence of testing, for an AI system's technical documentation.
 //!
-//! The reporters `compliance`, `compliance-html` and `compliance-pdf` write it in their formats. The sections write
-//! [blocks](blocks::Block), so that every format has the same content.
+//! The reporters `compliance`, `compliance-html` and `compliance-pdf` write the document in their formats. The sections
+//! write [blocks](blocks::Block), so that every format has the same content.
 
 mod annex;
 mod blocks;
@@ -26,8 +26,8 @@ pub use verify::ComplianceDocument;
 
 /// The first and the last line of the hashed content.
 ///
-/// No text of users and models can contain these lines: `<` is escaped, except in blocks of code, where no line begins
-/// with text of users or models.
+/// Text of users and models cannot imitate these lines, because `<` is escaped. Blocks of code are not escaped, but no
+/// line of a block begins with such text.
 const BEGIN: &str = "<!-- kindlm:content:begin -->";
 const END: &str = "<!-- kindlm:content:end -->";
 
@@ -80,7 +80,7 @@ fn content(
     doc.end_content()
 }
 
-/// Returns the digest of the content that the Markdown document of the report states.
+/// Returns the content digest of the report's Markdown document.
 pub(crate) fn markdown_digest(report: &AnyReport<'_>) -> Result<String, RenderError> {
     let law = Law { eu: is_eu_ai_act(report) };
     let mut nothing = Nothing;

@@ -165,7 +165,7 @@ pub(super) fn cases(
     law: Law,
 ) -> Result<(), RenderError> {
     doc.section("Cases and findings", law.only("Annex IV, point 2 (g): test logs."))?;
-    // A format that leaves out rows leaves out the last rows, so the cases that did not pass come first.
+    // A format with a limit leaves out the last rows, so write the cases that did not pass first.
     let max_findings = doc.format().max_findings();
     let is_sorted = max_findings.is_some();
     let first = report.each_where(move |it| !is_sorted || it.outcome != Outcome::Passed);
@@ -329,7 +329,7 @@ type ComparisonRow = (Rc<str>, Box<[Option<Cell>]>);
 #[derive(Clone, Copy)]
 struct Cell {
     outcome: Outcome,
-    /// The counts of repeats, if there are several.
+    /// The counts of the repeats; `None` if there are fewer than two.
     repeats: Option<RepeatCounts>,
 }
 

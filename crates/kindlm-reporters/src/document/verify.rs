@@ -8,8 +8,8 @@ use super::{BEGIN, CONTENT_ROW, ContentHash, END, FILES, JSON_ROW, RUN, SUITE_RO
 
 /// The statements of a compliance document, and the digest of its content.
 ///
-/// The document has the format of the reporter `compliance` or `compliance-html`. A value that it does not state is
-/// `None`.
+/// The document has the format of the reporter `compliance` or `compliance-html`. A value that the document does not
+/// state is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ComplianceDocument {
@@ -84,8 +84,9 @@ fn named_file(name: &str) -> Option<String> {
     is_plain_name(name).then(|| name.to_owned())
 }
 
-/// Returns the second cell of a row whose first cell is `name`, or begins with `name` and a space. Returns `None` for
-/// any other line.
+/// Returns the second cell of the row with this name; `None` for any other line.
+///
+/// The first cell of the row must be `name`, or begin with `name` and a space.
 fn cell_of(line: &str, name: &str, is_html: bool) -> Option<String> {
     let (first, second) = if is_html {
         let row = line.strip_prefix("<tr><th scope=\"row\">")?;

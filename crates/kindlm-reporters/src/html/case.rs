@@ -133,7 +133,7 @@ impl Case {
 
 /// Formats the time and the cost of a case; empty if no time is known.
 ///
-/// Of several repeats, the time is their average, and the cost is their sum.
+/// For several repeats, the time is the average and the cost is the sum.
 pub(super) fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(average) if case.executions.len() > 1 => format!("avg {}", duration(average)),
@@ -219,7 +219,7 @@ impl Call {
 
 /// Returns the system prompt, the input, the turns, the output, stderr and the changes in the workspace, in this order.
 ///
-/// The tool calls of a turn follow the text before its answer. Without turns, they follow the input.
+/// The tool calls of a turn follow the text before the turn's answer. Without turns, all tool calls follow the input.
 fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
     let asked = execution.input.iter().rev().find(|it| it.role == Role::User);
     let system = execution.input.iter().filter(|it| it.role == Role::System);
@@ -231,7 +231,7 @@ fn spoken_texts(execution: &Execution) -> Vec<SpokenText> {
     let last = execution.output_json.as_ref();
     let asked = asked.map(|it| &it.content);
     for (at, turn) in execution.turns.iter().enumerate() {
-        // The first message is the input above, and the last answer is the output below.
+        // Skip a first message that repeats the input above, and a last answer that repeats the output below.
         if let Some(user) = turn.user.as_ref().filter(|it| at > 0 || Some(*it) != asked) {
             all.push(text(&format!("Turn {}: user", turn.label), user));
         }

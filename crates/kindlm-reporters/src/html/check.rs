@@ -45,7 +45,7 @@ pub(super) struct Row {
     pub(super) reasoning: String,
     /// The votes of the judges, if the check did not hold.
     pub(super) votes: Vec<Vote>,
-    /// The names and values that explain a failure.
+    /// The names and values of the metadata that explains a failure.
     pub(super) tells: Vec<(String, String)>,
     /// All other names and values.
     pub(super) more: Vec<(String, String)>,
@@ -124,7 +124,7 @@ pub(super) fn findings(case: &kindlm_types::CaseResult) -> Vec<Row> {
     nest(rows.collect())
 }
 
-/// Marks the rows after which nested lists begin and end.
+/// Sets `opens` and `closes` of each row, which begin and end the nested lists.
 fn nest(rows: Vec<(usize, Row)>) -> Vec<Row> {
     let depths: Vec<usize> = rows.iter().map(|(depth, _)| *depth).collect();
     let rows = rows.into_iter().enumerate().map(|(at, (depth, mut row))| {
@@ -188,7 +188,7 @@ fn row(result: &AssertionResult, depth: usize, place: &str) -> Row {
     }
 }
 
-/// Returns the message of a result, without the reason of a juror, which the list of votes shows.
+/// Returns the message of a result. The reason of a juror is removed, because the list of votes shows it.
 pub(super) fn describe_result(result: &AssertionResult) -> String {
     let text = message::shown(result, MESSAGE_LINES, MESSAGE_BYTES);
     let reasoning = result.reasoning.as_deref().unwrap_or_default().trim();

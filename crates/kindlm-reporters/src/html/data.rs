@@ -16,9 +16,9 @@ use super::{base85, failed, prompts, view};
 use crate::RenderError;
 use crate::verdict;
 
-/// The size in bytes, before compression, from which a chunk gets no further case.
+/// The size at which a chunk is full, in bytes before compression. A full chunk gets no further case.
 const CHUNK: usize = 300_000;
-/// The maximum number of causes, gates and models in the head, which should stay below 50 KB.
+/// The maximum number of causes, gates and models in the head. The head should stay below 50 KB.
 const LISTED: usize = 50;
 /// The maximum number of characters of a text in the head.
 const TEXT: usize = 300;
@@ -74,7 +74,7 @@ fn shorten(value: &mut Value) {
 /// Returns the comparison of the report as JSON that is safe inside a `script` element; empty without a comparison.
 ///
 /// With `has_prompts`, the key `prompts` has the differences between the prompts of models. A served page does not use
-/// them.
+/// this key.
 pub(super) fn comparison(report: &AnyReport<'_>, has_prompts: bool) -> Result<String, RenderError> {
     let Some(it) = &report.comparison else { return Ok(String::new()) };
     let mut comparison = wire(it)?;

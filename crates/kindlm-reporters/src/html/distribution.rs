@@ -22,7 +22,7 @@ pub(super) struct Row {
     pub(super) end: String,
 }
 
-/// A bar, in thousandths of the width and in [`HEIGHT`].
+/// A bar. `x` and `width` are in thousandths of the drawing's width; `y` and `height` are in the unit of [`HEIGHT`].
 pub(super) struct Bar {
     pub(super) x: u64,
     pub(super) y: u64,
@@ -30,7 +30,7 @@ pub(super) struct Bar {
     pub(super) height: u64,
 }
 
-/// Returns the distributions by quantity, each with the models in their order.
+/// Returns the distributions, ordered by quantity and then by model.
 pub(super) fn rows(summary: &Summary) -> Vec<Row> {
     let mut rows = Vec::new();
     for quantity in [Quantity::Latency, Quantity::Tokens, Quantity::Cost] {

@@ -1,4 +1,4 @@
-//! The size of the page: cuts texts of cases so that the data stays below a limit.
+//! Cuts texts of cases, so that the data of the page stays below a size limit.
 
 use data_encoding::HEXLOWER;
 use kindlm_types::Outcome;
@@ -17,7 +17,7 @@ pub(super) const STEPS: [Cut; 6] = [
     Cut { passed: Some(200), others: Some(200) },
 ];
 
-/// The number of characters that each text of a case keeps; `None` keeps all.
+/// The number of characters that each text keeps, in passed cases and in other cases; `None` keeps the whole text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cut {
     passed: Option<usize>,
@@ -53,7 +53,7 @@ impl Cut {
 
 /// Cuts all texts in a value to `most` characters.
 ///
-/// The note at the end has a digest, so that texts that differ are still different.
+/// A cut text ends with a note that has a digest, so that different texts stay different.
 pub(super) fn cut_texts(value: &mut Value, most: usize) {
     match value {
         Value::String(text) => {

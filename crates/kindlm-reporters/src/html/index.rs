@@ -12,9 +12,9 @@ use super::failed;
 use crate::RenderError;
 use crate::amount::reported;
 
-/// The columns of the index, one entry for each case.
+/// The columns of the index, with one entry for each case.
 ///
-/// The values are strings of JSON, so that an index of 100,000 cases needs little memory.
+/// Each column is a JSON text, so that an index of 100,000 cases needs little memory.
 #[derive(Default)]
 pub(super) struct Index<'a> {
     causes: Causes<'a>,
@@ -90,8 +90,9 @@ impl<'a> Causes<'a> {
         found
     }
 
-    /// Finds the cause of an error by its code and by the parts of the title that are not `…`. Returns `None` if no
-    /// cause matches.
+    /// Returns the index of the cause of an error; `None` if no cause matches.
+    ///
+    /// The cause has the same code, and a title with `…` for variable parts. The message has the other parts in order.
     fn of_error(&self, error: &ExecutionError) -> Option<usize> {
         let (code, message) = (error.code(), error.message());
         let line = message.lines().next().unwrap_or_default();

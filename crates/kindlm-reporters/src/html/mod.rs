@@ -72,7 +72,7 @@ fn render(
 ///
 /// # Errors
 ///
-/// Fails if the writer fails, or a case cannot be read.
+/// Fails if the writer fails, if a case cannot be read, or if the page cannot be rendered.
 pub fn write_html(
     report: &AnyReport<'_>,
     mutation: Option<&MutationReport>,
@@ -108,8 +108,8 @@ pub fn write_html(
 
 /// Returns the data blocks of all cases and, if texts were cut, a note about it.
 ///
-/// The blocks are in memory because their size is known only at the end. `rest` is the size of the rest of the page
-/// and `limit` that of the whole page, in bytes.
+/// The blocks are in memory because their size is known only at the end. `rest` is the size of the other parts of the
+/// page, and `limit` is the maximum size of the page, in bytes.
 fn fitting(
     report: &AnyReport<'_>,
     summary: &Summary,

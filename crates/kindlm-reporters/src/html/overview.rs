@@ -30,7 +30,7 @@ pub(super) struct Page {
     policy: String,
     /// True if the page has a section for comparisons.
     has_comparison: bool,
-    /// True if the report itself has a comparison, whose changes the matrix shows.
+    /// True if the report has a comparison. Then the matrix shows the changes.
     is_compared: bool,
     head: String,
     title: String,
@@ -109,7 +109,7 @@ struct Cause {
     code: String,
     models: String,
     examples: Vec<Example>,
-    /// The shares of cases in the earlier runs; `None` if they are not known.
+    /// The chart of the cause in earlier runs; `None` without earlier runs.
     spark: Option<Spark>,
 }
 
@@ -137,11 +137,11 @@ struct Model {
     id: String,
     name: String,
     held: Share,
-    /// The difference to the first model; empty for that model, and without common tests.
+    /// The difference to the first model; empty for the first model, and without common tests.
     difference: String,
     /// The share of cases that held, such as `94%`.
     short: String,
-    /// The interval of this share, such as `[90–97]`.
+    /// The interval of the share of cases that held, such as `[90–97]`.
     short_range: String,
     flaky: String,
     p50: String,
@@ -250,7 +250,7 @@ impl Page {
     }
 }
 
-/// Adds the number of failures whose causes are not in the summary.
+/// Adds to `more` the number of failures whose causes are not in the summary.
 fn more_causes(more: String, summary: &Summary) -> String {
     if summary.failures_left_out == 0 {
         return more;
@@ -295,7 +295,7 @@ fn range(rate: MeasuredRate) -> String {
     interval.map(|it| format!("{} to {}%", text(it.low), text(it.high))).unwrap_or_default()
 }
 
-/// Returns a rate and its interval as whole percentages; empty if one of them is unknown.
+/// Returns a rate and its interval as whole percentages; two empty texts if the rate or the interval is unknown.
 ///
 /// A rate just below 1 is never shown as 100%.
 fn short(rate: MeasuredRate) -> (String, String) {
@@ -397,7 +397,9 @@ fn tile(look: Look, number: u64, link: String) -> Tile {
     Tile { tone: look.tone, mark: look.mark, word: look.word, count: count(number), link }
 }
 
-/// Returns the link to the cases with an outcome. Tests that were skipped as a whole have no cases, only a list.
+/// Returns the link to the cases with an outcome.
+///
+/// Tests that were skipped as a whole have no cases. For these tests, the link leads to the list of skipped tests.
 fn link(report: &AnyReport<'_>, look: Look) -> String {
     let is_listed = look.word == "skipped" && !report.skipped.is_empty();
     if is_listed { "#skipped".to_owned() } else { format!("#cases&q=s:{}", look.word) }

@@ -1,4 +1,4 @@
-//! The differences between the prompts of two models of one case.
+//! The differences between the prompts of different models for the same test.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,10 +28,10 @@ fn of_case(case: &CaseResult) -> Option<String> {
     case.executions.first().map(|it| text(&it.execution)).filter(|it| !it.is_empty())
 }
 
-/// Returns a JSON array with the cases whose prompt differs from that of the first model of the same test.
+/// Returns a JSON array with the cases whose prompt differs from the prompt of the test's first model.
 ///
-/// Each entry has `case`, `model`, `against` (the first model) and `lines` in the form of the page. Cases after the
-/// first [`MOST`] bytes have a note in place of the difference.
+/// Each entry has `case`, `model`, `against` (the first model) and `lines` (the difference, see [`view::compact`]).
+/// Cases after the first [`MOST`] bytes have a note in place of the difference.
 pub(super) fn between_models(report: &AnyReport<'_>) -> Result<Value, RenderError> {
     // Hold digests in memory, not prompts: all prompts together are as large as the report.
     let mut first: HashMap<String, (usize, [u8; 32])> = HashMap::new();

@@ -13,7 +13,7 @@ use super::options::ServeOptions;
 use super::{STYLE, data, end, failed, overview, policy, prompts, source_hash, view};
 use crate::{RenderError, diff};
 
-/// The maximum number of reasons that are shown of one side of a case.
+/// The maximum number of reasons that are shown of a case in one run.
 const REASONS: usize = 5;
 
 /// The page that a server sends first. It has the scripts and the style sheet, and no data of a run.
@@ -108,7 +108,7 @@ impl Blocks for ServedRun {
 ///
 /// # Errors
 ///
-/// Fails if a case cannot be read.
+/// Fails if a case cannot be read, or if the page cannot be rendered.
 pub fn serve_run(
     report: &AnyReport<'_>,
     mutation: Option<&MutationReport>,
@@ -120,7 +120,7 @@ pub fn serve_run(
 ///
 /// # Errors
 ///
-/// Fails if a case cannot be read.
+/// Fails if a case cannot be read, or if the page cannot be rendered.
 pub fn serve_run_with(
     report: &AnyReport<'_>,
     mutation: Option<&MutationReport>,
@@ -149,8 +149,8 @@ pub fn serve_run_with(
 ///
 /// A side is the execution that explains the outcome of the case in one run. `None` stands for a run without the case.
 ///
-/// Returns a JSON object with `before` and `after`, and with `prompt` and `output`: the lines of the difference in the
-/// form of the page, or `null` if both texts are equal or one side is missing.
+/// Returns a JSON object with `before`, `after`, `prompt` and `output`. `prompt` and `output` have the lines of the
+/// difference; `null` if the texts are equal or a side is missing.
 pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) -> Value {
     let lines = |text: fn(&ExecutionResult) -> String| {
         let (before, after) = (text(shown(before?)?), text(shown(after?)?));
@@ -165,14 +165,14 @@ pub fn case_difference(before: Option<&CaseResult>, after: Option<&CaseResult>) 
 }
 
 /// Returns the execution that explains the outcome of a case. If no execution explains the outcome, returns the first
-/// execution; `None` if the case has none.
+/// execution; `None` if the case has no executions.
 fn shown(case: &CaseResult) -> Option<&ExecutionResult> {
     case.explaining_execution().or(case.executions.first())
 }
 
-/// Returns one side of a case: its outcome, the reasons of failures, and the shown repeat with its output.
+/// Returns a case in one run as JSON: the outcome, the reasons of failures, and the shown repeat with its output.
 ///
-/// Repeats are counted from 1.
+/// `repeat` is counted from 1. `repeats` is the number of repeats.
 fn side(case: &CaseResult) -> Value {
     let findings = case.findings();
     let of_checks = findings.iter().filter_map(|it| {

@@ -24,10 +24,10 @@ pub(super) struct SparkBar {
     pub(super) height: u64,
 }
 
-/// Returns a chart for each cause of the summary, in their order; `None` if fewer than two runs show the cause.
+/// Returns a chart for each cause of the summary, in order; `None` if the share is known in fewer than two runs.
 ///
-/// `past` are the totals of the runs of the suite, oldest first. Only the report and the runs before it count. Runs of
-/// a part of the suite are left out, because their shares are not comparable.
+/// `past` are the totals of the runs of the suite, oldest first. Only the run of the report and earlier runs count.
+/// Runs of a part of the suite are left out, because their shares are not comparable.
 pub(super) fn of_causes(
     report: &AnyReport<'_>,
     summary: &Summary,

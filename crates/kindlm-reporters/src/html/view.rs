@@ -1,6 +1,6 @@
 //! The data of a case that the page shows beside the JSON: differences, marks in texts, and facts as text.
 //!
-//! All of it is computed here, so that the page uses the same words and numbers as the other reports.
+//! The data is computed here, so that the page uses the same words and numbers as the other reports.
 
 use kindlm_types::{
     AnyReport, AssertionResult, CaseResult, CheckedText, Class, Coverage, Execution, Mismatch,
@@ -31,13 +31,14 @@ const MATCHES: usize = 20;
 /// `result` is the path of a result, such as `2`, or `2.0` for its first part. The object has these keys:
 ///
 /// - `command`: the command that runs the case again.
-/// - `notes`: a note about each execution, in their order.
+/// - `notes`: a note about each execution, in order.
 /// - `answer`: the title of the responses of tools.
 /// - `rows`: the texts of each result (such as its score and message) by `repeat/result`.
 /// - `diffs`: differences by `repeat/result/evidence`, with the index of the evidence or `metadata`.
-/// - `found`: the first matches by the same keys: a description, and the text before, in and after the match.
-/// - `place` and `spent`: the place of the test in the suite, and its time and cost.
-/// - `calls`: the index of the tool call that the evidence is about, by the same keys as `diffs`.
+/// - `found`: the first matches by `repeat/result/evidence`. Each has a description, and the text before, in and after
+///   the match.
+/// - `place` and `spent`: the place of the test in the suite, and the time and cost of the case.
+/// - `calls`: the index of the tool call that the evidence is about, by `repeat/result/evidence`.
 /// - `errors`: a title, a code and a message by repeat.
 /// - `marks`: lists by `repeat/output`, `repeat/input/n` and `repeat/turn/n`. Each mark has a start, an end, a kind and
 ///   a title.
@@ -284,7 +285,7 @@ fn is_in_table(result: &AssertionResult) -> bool {
     })
 }
 
-/// Returns the names of the metadata that the page shows as they are. The page shows the other values in another form.
+/// Returns the names of the metadata that the page shows unchanged. The page shows other metadata in another form.
 fn shown_metadata(result: &AssertionResult) -> Vec<&str> {
     let is_compared = !result.verdict.held()
         && !result.evidence.iter().any(|it| diff::of_evidence(it).is_some())
@@ -298,10 +299,10 @@ fn shown_metadata(result: &AssertionResult) -> Vec<&str> {
     result.metadata.iter().filter(is_shown).map(|(name, _)| name.as_str()).collect()
 }
 
-/// Returns the index of the call that differs; `None` if no call matches.
+/// Returns the index of the call with the mismatches; `None` if no call has this tool and id.
 ///
 /// Some servers give calls of several answers the same id. Of several calls with the same tool and id, returns the
-/// first call with the actual values of the differences, or else the first call.
+/// first call with the actual values of the mismatches, or else the first call.
 fn call_index(
     calls: &[ToolCall],
     tool: &str,

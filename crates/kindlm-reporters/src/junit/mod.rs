@@ -250,7 +250,7 @@ impl Document<'_> {
     }
 }
 
-/// Returns the first half of a SHA-256 digest.
+/// Returns the first half of the SHA-256 digest of a class name and a test name.
 ///
 /// Digests take less memory than the names of a large run.
 fn digest(class: &str, name: &str) -> [u8; 16] {
@@ -325,7 +325,7 @@ fn ending(case: &CaseResult) -> Ending {
     }
 }
 
-/// Returns the gates. They apply to the whole run, so the report of a shard does not have them.
+/// Returns the gates; empty for a shard, because the gates apply to the whole run.
 fn gates_of<'a>(report: &'a AnyReport<'_>) -> &'a [GateResult] {
     if report.shard.is_some() { &[] } else { &report.gates }
 }

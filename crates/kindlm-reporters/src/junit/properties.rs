@@ -24,7 +24,7 @@ pub(super) fn of_model(report: &AnyReport<'_>, of: &ModelTotals) -> Vec<(&'stati
     all
 }
 
-/// Returns the properties of a case; none if it was not run.
+/// Returns the properties of a case; empty for a skipped case.
 pub(super) fn of_case(case: &CaseResult) -> Vec<(&'static str, String)> {
     if case.outcome == Outcome::Skipped {
         return Vec::new();
@@ -44,8 +44,8 @@ pub(super) fn of_case(case: &CaseResult) -> Vec<(&'static str, String)> {
 
 /// Writes properties as lines of `system-out`: `[[PROPERTY|name=value]]`.
 ///
-/// The schemas of JUnit XML do not allow `properties` in a test case. Programs that read JUnit XML accept this form in
-/// place of them.
+/// The schemas of JUnit XML do not allow `properties` in a test case. Programs that read JUnit XML accept this form
+/// instead.
 pub(super) fn printed(properties: &[(&'static str, String)]) -> String {
     let mut text = String::new();
     for (name, value) in properties {

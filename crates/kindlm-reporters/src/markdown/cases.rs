@@ -1,4 +1,4 @@
-//! The cases that failed or errored, folded, each with the facts that explain it.
+//! The cases that failed or errored. Each case is folded, and has the facts that explain the failure.
 
 use std::collections::HashSet;
 
@@ -58,7 +58,7 @@ pub(super) fn cases(
         let group = key.map(|it| AlikeCases::new(it, name_of(&case)));
         let of_group =
             group.as_ref().map(|it| length(&line_of_alike(it, u64::MAX))).unwrap_or_default();
-        // No further case fits, not even its name.
+        // If the name does not fit, no further case fits.
         let Some(rest) = left.checked_sub(length(&shown.name) + 1 + of_group) else { break };
         left = rest;
         reserved += of_group;
@@ -160,7 +160,7 @@ fn block(report: &AnyReport<'_>, case: &CaseResult) -> Block {
     Block { name, reasons, exchange: exchange(report, case) }
 }
 
-/// Returns the facts beside the name: undecided, the repeats that held, and the repeats from the response store.
+/// Returns the facts after the name: undecided, repeats that held, required share, and repeats from the response store.
 fn facts(report: &AnyReport<'_>, case: &CaseResult) -> String {
     let of = case.executions.len();
     let mut facts = String::new();
@@ -219,7 +219,7 @@ fn line(label: &str, facts: Vec<String>, message: &str) -> String {
     format!("- **{}**{facts}: {}\n", shown(label, NAME), shown(message, MESSAGE))
 }
 
-/// Returns the reason of a judge, unless the message repeats it.
+/// Returns the reason of a judge; empty if the message already has the reason.
 fn reasoning(result: &AssertionResult) -> String {
     let message = result.verdict.message().unwrap_or_default();
     let reason = result.reasoning.as_deref().map(str::trim);

@@ -59,8 +59,9 @@ fn render(
     Ok(())
 }
 
-/// Returns the comment of a successful run: at most [`PASSING_LINES`] lines. Failures within the limits of the gates
-/// are summed up in two of them.
+/// Returns the comment of a successful run: at most [`PASSING_LINES`] lines.
+///
+/// If cases failed within the limits of the gates, two of the lines sum up these failures.
 fn passing(
     report: &AnyReport<'_>,
     summary: &Summary,
@@ -149,7 +150,7 @@ fn heading(report: &AnyReport<'_>, summary: &Summary) -> String {
         .comparison
         .as_ref()
         .and_then(|it| Some(format!(", {} against {}", change(it)?, shown(&it.before.name, NAME))));
-    // The backslash ends the line also where a single line break does not, such as in job summaries.
+    // In some places, such as job summaries, a single line break does not end a line. So add a backslash.
     format!(
         "<!-- kindlm:report {marker} -->\n## {sign} {title}\n**{}**{} · {cost} · {}\\\n",
         held_of(summary.totals.held()),
@@ -186,7 +187,8 @@ fn names_in_marker(names: &[&str]) -> String {
     encoded.collect::<Vec<_>>().join("/")
 }
 
-/// Returns the link to the full report; `None` if the URL has other characters than a link in Markdown can have.
+/// Returns the link to the full report; `None` if the URL is no web address or has characters that Markdown could
+/// misread.
 fn link(url: &str) -> Option<String> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || "-._~:/?#&=%+@,;".contains(it);
     let is_web = url.starts_with("https://") || url.starts_with("http://");

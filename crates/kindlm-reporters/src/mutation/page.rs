@@ -29,7 +29,7 @@ struct Page {
     operators: Vec<[String; 4]>,
     assertions: Vec<[String; 5]>,
     idle: Vec<[String; 3]>,
-    /// The result of the checks in one sentence.
+    /// The result of the checks in words.
     strength: String,
     groups: Vec<Group>,
     left_out: Vec<String>,
@@ -187,9 +187,9 @@ fn page(report: &MutationReport) -> Page {
     }
 }
 
-/// Describes how many harmful mutants survived, and how many harmless mutants failed.
+/// Describes how many harmful mutants survived, and how many harmless mutants failed a check.
 ///
-/// `shown` is a sentence about the place where the page shows the survivors.
+/// `shown` is a sentence that says where the page shows the survivors.
 fn strength(report: &MutationReport, shown: &str) -> String {
     let (harmful, harmless) = (&report.harmful, &report.harmless);
     let decided = harmful.killed + harmful.survived;

@@ -53,7 +53,9 @@ fn head(page: &mut Page<'_>, report: &MutationReport) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the cases in which not every harmful mutant was killed, or that are brittle, and the number of the others.
+/// Writes the weak cases, and counts the other cases.
+///
+/// In a weak case, a harmful mutant was not killed, or a check is brittle.
 fn cases(page: &mut Page<'_>, report: &MutationReport, style: &Style) -> fmt::Result {
     let cases = report.cases.iter();
     let weak: Vec<_> =

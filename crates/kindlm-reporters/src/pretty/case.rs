@@ -22,7 +22,7 @@ use crate::score::mean_of;
 /// The maximum number of lines and of bytes of an output in a normal report.
 const EXCERPT_LINES: usize = 4;
 const EXCERPT_BYTES: usize = 320;
-/// The maximum number of bytes of the reason of a case that is only named.
+/// The maximum number of bytes of the reason, for a case that is shown in one line.
 const REASON_BYTES: usize = 80;
 /// The maximum number of lines and of bytes of an output in a verbose report.
 ///
@@ -30,7 +30,7 @@ const REASON_BYTES: usize = 80;
 const WHOLE_LINES: usize = 200;
 const WHOLE_BYTES: usize = 20_000;
 
-/// Writes a case. `is_detailed` is false for a failure of which only the headline is shown.
+/// Writes a case. `is_detailed` is false for a failure that is shown in one line.
 pub(super) fn render(
     page: &mut Page<'_>,
     report: &AnyReport<'_>,
@@ -150,7 +150,7 @@ fn named(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
 
 /// Formats the time and the cost in two columns; empty if no time is known.
 ///
-/// Of several repeats, the time is their average, and the cost is their sum.
+/// For several repeats, the time is the average and the cost is the sum.
 fn spent(case: &CaseResult) -> String {
     let time = match case.latency_avg_ms {
         Some(average) if case.executions.len() > 1 => {
@@ -191,7 +191,7 @@ fn not_applied(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     Ok(())
 }
 
-/// Writes the user's message of the turn whose check failed first.
+/// Writes the user's message of the turn with the first failed check.
 fn failing_turn(page: &mut Page<'_>, it: &ExecutionResult) -> fmt::Result {
     let mut failed = it.results.iter().filter(|it| !it.verdict.held());
     let label = failed.find_map(|it| it.turn.as_deref());
@@ -335,7 +335,7 @@ fn evidence(
 
 /// Writes the note about evidence that the suite declared, unless the case failed or is errored.
 ///
-/// Such a case shows this note with its execution.
+/// A failed or errored case shows the note with its execution.
 fn declared(page: &mut Page<'_>, case: &CaseResult) -> fmt::Result {
     if matches!(case.outcome, Outcome::Failed | Outcome::Errored) {
         return Ok(());

@@ -49,7 +49,7 @@ pub(super) fn render(
     Ok(is_compared)
 }
 
-/// Writes the schema errors of a result that its message lacks, at most `most`.
+/// Writes at most `most` schema errors that the message of the result lacks.
 fn schema_errors(
     page: &mut Page<'_>,
     indent: usize,

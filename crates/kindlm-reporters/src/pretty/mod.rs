@@ -89,7 +89,9 @@ fn render(
     Ok(())
 }
 
-/// The maximum number of flaky passed cases of a model that are named if passed cases are only counted.
+/// The maximum number of flaky passed cases that are named for each model.
+///
+/// The flaky cases are named only if the report counts the passed cases instead of listing them.
 const FLAKY: usize = 5;
 
 /// Writes the flaky cases of a model that passed.

@@ -14,7 +14,7 @@ use crate::plain::one_line;
 use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};
 
-/// The failure code of all assertions of the list form.
+/// The failure code that the assertions of the list form share.
 const COMMON_CODE: &str = "ASSERTION_FAILED";
 
 pub(super) fn render(
@@ -185,9 +185,9 @@ fn report_again(report: &AnyReport<'_>) -> String {
     command + &rerun::config(report) + " -v"
 }
 
-/// Returns the id of the first failed check with a code that many assertions have; `None` for other codes.
+/// Returns the assertion id of the finding with [`COMMON_CODE`] in the first failed case; `None` for any other code.
 ///
-/// The page of such a code is a long list, so the page of the check explains more.
+/// The help page of this code is a long list, so the help page of the assertion explains more.
 fn check_of_common_code(
     report: &AnyReport<'_>,
     code: &FailureCode,
