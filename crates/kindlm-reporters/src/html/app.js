@@ -1,8 +1,8 @@
 // @ts-check
-// The script of the HTML report: the matrix of cases, the query language, the case view, the keys and the links.
+// The script of the HTML report: the matrix of cases, the query language, the case view, keyboard commands and links.
 //
-// It never builds HTML from text: every text goes into a text node. It reads its data only through `source`, which
-// `more.js` replaces on the page of a server. `npm run build` in `tests/browser` makes `app.min.js` of it.
+// The script never builds HTML from text: every text goes into a text node. All data comes through `source`. On the
+// page of a server, `more.js` replaces `source`. `npm run build` in `tests/browser` makes `app.min.js` of this file.
 
 /** @typedef {Record<string, any>} Json */
 /** @typedef {{i: number, name: string, cells: number[], list: number[]}} Row */
@@ -56,7 +56,7 @@ const h = (name, ...children) => {
 const svg = (tag, ...children) => attributed(document.createElementNS('http://www.w3.org/2000/svg', tag), children);
 /** @param {number} x @param {number} width @param {string} name @param {number} [y] @param {number} [height] */
 const rect = (x, width, name, y = 3, height = 8) => svg('rect', { x, y, width, height, class: name });
-/** Draws a bar that is as wide as its place. @param {string} name @param {number} height @param {any[]} parts Their places are thousandths. */
+/** Draws a bar that stretches to any width. @param {string} name @param {number} height @param {any[]} parts Rectangles, in thousandths of the width. */
 const wide = (name, height, ...parts) => svg('svg', { class: name, viewBox: '0 0 1000 ' + height, preserveAspectRatio: 'none', 'aria-hidden': 'true' }, parts);
 
 /** @param {number} n @param {string} word */
@@ -105,7 +105,7 @@ const unpack = (id) => {
   return new Response(new Blob([bytes.buffer.slice(0, size)]).stream().pipeThrough(new DecompressionStream('gzip'))).json();
 };
 
-/** The functions of `more.js`, on pages that have it. @type {any} */
+/** The functions of `more.js`; undefined on pages without that script. @type {any} */
 const more = /** @type {any} */ (globalThis).kindlm;
 await more?.open();
 /** The data of the page. */
@@ -116,7 +116,7 @@ const source = more?.source || {
   chunk: (n) => unpack('chunk-' + n),
 };
 
-/** The chunks that were used last. @type {Map<number, Promise<any>>} */
+/** The most recently used chunks. @type {Map<number, Promise<any>>} */
 const cache = new Map();
 /** @param {number} n */
 const chunk = (n) => {
@@ -173,9 +173,9 @@ const LISTS = {
   t: (it) => named(tags[it], index.tags), m: (it) => [models[model[it]]], file: (it) => [index.files[file[it]] || ''],
 };
 
-/** The words after `s:` that are no outcomes. @type {Record<string, (it: number) => boolean>} */
+/** The words after `s:` that are not outcomes. @type {Record<string, (it: number) => boolean>} */
 const STATES = { open: isOpen, flaky: isFlaky, different: (it) => differs(rows[test[it]]) };
-/** Returns a predicate for cases, predicates for texts in the chunks, and what is wrong with a term. @param {string} query */
+/** Returns a predicate for cases, predicates for texts in the chunks, and the error of a term. @param {string} query */
 const parse = (query) => {
   /** @type {((it: number) => boolean)[]} */
   const terms = [];
@@ -257,11 +257,11 @@ const SORTS = {
   flaky: ({ list }) => -Math.max(...list.map((it) => isFlaky(it) ? Math.min(lost(it), 1 - lost(it)) : 0)),
   score: (row) => Math.min(...row.list.map((it) => score[it] ?? 9)),
 };
-/** The names by which rows are grouped. A row stands in the group of its first name only, so that the keys walk through it once. */
+/** The names by which rows are grouped. A row is only in the group of its first name, so that keyboard commands visit it once. */
 /** @type {typeof LISTS} */
 const GROUPS = { file: LISTS.file, tag: LISTS.t, cause: (it) => causes[it].map((/** @type {number} */ n) => head.causes[n]?.title || 'other causes') };
 
-/** Draws repeats: a high bar for one that held, a low bar for one that did not. @param {string} all */
+/** Draws a bar for each repeat: a high bar if the repeat held, else a low bar. @param {string} all */
 const bars = (all) => {
   const paths = ['', '', '', '', ''];
   [...all].slice(0, 20).forEach((look, i) => (paths[+look] += look < '2' ? `M${i * 5} 1h4v12h-4z` : `M${i * 5} 7h4v6h-4z`));
@@ -282,7 +282,7 @@ const cells = (row) => models.map((/** @type {string} */ name, /** @type {number
 /** Returns the case of a row that should be opened. @param {Row} row */
 const best = (row) => row.list.find((it) => matches(it) && isOpen(it)) ?? row.list.find(matches) ?? row.list[0];
 
-/** The elements of the visible rows in their order, which are used again while scrolling. @type {any[]} */
+/** The elements of the visible rows, in order. Scrolling reuses the elements. @type {any[]} */
 const pool = [];
 let before = 0;
 const height = () => (matchMedia('(max-width:760px)').matches ? 66 : 36);
@@ -292,7 +292,7 @@ const paint = () => {
   const first = Math.max(0, Math.floor(port.scrollTop / high) - 4);
   const number = Math.ceil(port.clientHeight / high) + 8;
   while (pool.length < number) pool.push(space.appendChild(h('div.row', { role: 'row' })));
-  // Rows that left on one side are used again on the other one, so that the rest needs no change.
+  // Reuse the elements that left on one side for the other side, so that the other elements need no change.
   const step = first - before;
   before = first;
   if (step && Math.abs(step) < pool.length) {
@@ -327,7 +327,7 @@ const list = (note = '') => {
   status.textContent = `${length.toLocaleString('en')} of ${plural(rows.length, 'test')}${note}`;
   paint();
 };
-/** The number of the search in the chunks that is running. */
+/** The number of the latest search. An older search stops. */
 let search = 0;
 /** Applies the query. Texts of cases are searched chunk by chunk, until the query changes. */
 const filter = async () => {
@@ -404,7 +404,7 @@ const mismatches = (errors, first) => h('table', h('thead', h('tr', [first, 'Exp
   h('tbody', errors.map((it) => h('tr', h('th', { scope: 'row' }, h('code', it.pointer || '(all)')), h('td', coded(it.expected)), h('td.tone-bad', h('code', !it.pointer && it.actual ? 'the whole value' : it.actual ?? 'nothing'))))));
 /** @param {any[]} list @param {(it: any) => any} show */
 const bullets = (list, show) => h('ul.found', list.map((it) => h('li', show(it))));
-/** Shows one piece of evidence. @param {Json} it @param {string[][]} [places] The first places of matches: what, and the text before, in and after it. */
+/** Shows one piece of evidence. @param {Json} it @param {string[][]} [places] The first matches: a description, and the text before, in and after the match. */
 const evidence = (it, places = []) => {
   switch (it.kind) {
     case 'matches': return [bullets(places, ([what, before, found, after]) => [what, found && [': ', before, h('mark.bad', found), after]]), it.spans[places.length] && soft('… ' + plural(it.spans.length - places.length, 'more place'))];
@@ -417,7 +417,7 @@ const evidence = (it, places = []) => {
       const scale = 1000 / (Math.max(it.actual ?? 0, it.limit) * 1.15 || 1);
       return wide('bullet', 14, rect(0, 1000, 'track'), rect(0, scale * (it.actual ?? 0), 'value'), rect(Math.min(995, scale * it.limit), 5, 'limit', 0, 14));
     }
-    // The message or the reasons of the judges have the text of a reason.
+    // The message or the votes already show the reason.
     case 'reason': return;
     default: return block(pretty(it));
   }
@@ -435,7 +435,7 @@ const strip = (votes, limit) => {
       return svg('circle', { class: 'fill-' + TONES[lookOf(it.status)], cx, cy: 26 - Math.min(used[key], 3) * 6, r: 5 });
     }));
 };
-/** Shows who judged, with every vote. @param {Json} it @param {Json} row */
+/** Shows the judges, their scores and their votes. @param {Json} it @param {Json} row */
 const judged = (it, row) => {
   const votes = it.metadata?.panel?.votes || [];
   const scores = (votes[0] ? votes : it.class === 'probabilistic' ? [it] : []).filter((/** @type {Json} */ vote) => vote.score != null);
@@ -461,9 +461,9 @@ const check = (it, run, view, key) => {
 
 /** @param {Json} it */
 const flag = (it) => h('p.flag', MARKS[lookAt(it)] + ' ' + it.label);
-/** Returns the evidence about a call, or about any call. `at` is the place of the call among all calls. @param {Json} it @param {Json} [call] @returns {Json[]} */
+/** Returns the evidence about a call; without `call`, about any call. `at` is the index of a call among all calls. @param {Json} it @param {Json} [call] @returns {Json[]} */
 const aboutCall = (it, call) => (it.evidence || []).filter((/** @type {Json} */ piece) => (call ? piece.at === call.at : piece.at != null));
-/** Shows JSON with its wrong values marked. A value is found by the last key of its pointer and its depth. @param {any} value @param {Json[]} wrong */
+/** Shows JSON, and marks wrong values. A value is found by the last key and the depth of its pointer. @param {any} value @param {Json[]} wrong */
 const argumentsOf = (value, wrong) => {
   const open = new Set(wrong);
   const node = h('pre.text', pretty(value ?? {}).split('\n').map((text) => {
@@ -513,7 +513,7 @@ const timeline = (run, view) => {
   toolCalls.forEach((/** @type {Json} */ it, /** @type {number} */ n) => (it.at = n));
   /** @param {string} key */
   const marks = (key) => view.marks?.[`${run.repeat}/${key}`];
-  /** Shows events without the messages that are shown before and after them, or else calls. @param {Json[]} events @param {Json[]} calls @param {string | undefined} user @param {string} answer */
+  /** Shows the events, without the messages `user` and `answer`; without events, shows the calls. @param {Json[]} events @param {Json[]} calls @param {string | undefined} user @param {string} answer */
   const actions = (events, calls, user, answer) => {
     const before = events.find((it) => it.role === 'user' && [user, run.input.at(-1)?.content].includes(it.text));
     const after = events.findLast((it) => it.role === 'assistant' && it.text === answer);
@@ -651,7 +651,7 @@ const show = () => {
   port.scrollTop = 0;
   filter();
 };
-/** Follows a link among those of a group. @param {string} group @param {number} step @param {boolean} [isRound] */
+/** Follows the link that is `step` links after the current link of a group. @param {string} group @param {number} step @param {boolean} [isRound] */
 const follow = (group, step, isRound) => {
   const links = [...all('#detail .tabs ' + group)];
   const to = links.findIndex((it) => it.ariaCurrent) + step;

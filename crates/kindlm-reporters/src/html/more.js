@@ -1,8 +1,8 @@
 // @ts-check
-// The part of the page that only some pages need: the comparison, and the data source and the history of a server.
+// The script that only some pages need: the comparison, and the data source and the history of a server.
 //
-// It stands before `app.js`, which calls `kindlm.open` first, reads through `kindlm.source`, and calls the other
-// functions when it shows something. `npm run build` in `tests/browser` makes `more.min.js` of it.
+// The page runs this script before `app.js`. `app.js` calls `kindlm.open` first, reads data through `kindlm.source`,
+// and calls the other functions to show data. `npm run build` in `tests/browser` makes `more.min.js` of this file.
 (() => {
   /** @typedef {Record<string, any>} Json */
 
@@ -65,7 +65,7 @@
 
   // ---- History ------------------------------------------------------------------------------------------------------
 
-  /** The heads of the runs, oldest first. @type {Json[]} */
+  /** The totals of the runs, oldest first. @type {Json[]} */
   let heads = [];
   /** @param {string} time */
   const when = (time) => time.slice(0, 16).replace('T', ' ');
@@ -166,14 +166,14 @@
   const meanOf = (it) => `${percent(it.rate)} (${rateOf(it)})`;
   /** @param {number} share */
   const change = (share) => (share > 0 ? '+' : '') + points(share);
-  /** Shows a side of a case: its outcome, the reasons and the output. @param {string} title @param {Json | null} it */
+  /** Shows a case in one run: the outcome, the reasons and the output. @param {string} title @param {Json | null} it */
   const side = (title, it) => {
     const { h, pill, WORDS, MARKS } = app;
     const look = it ? WORDS.indexOf(it.outcome) : 4;
     return h('div', h('p', h('b', title), ' ', pill(look, [MARKS[look], ' ', it ? it.outcome : 'not run']), it && it.repeats > 1 && h('span.soft', ` repeat ${it.repeat} of ${it.repeats}`)),
       it?.reasons[0] && h('ul.found', it.reasons.map((/** @type {string} */ text) => h('li', { dir: 'auto' }, text))), it && (it.output == null ? h('p.soft', 'not run') : app.block(it.output)));
   };
-  /** Shows both sides of a case. @param {Json} it @param {string} base */
+  /** Shows a case in both runs, with the differences. @param {Json} it @param {string} base */
   const sides = async (it, base) => {
     const { h } = app;
     const toCase = h('p', h('a', { href: app.link({ case: it.case, model: it.model }) }, 'All checks of this case'));
@@ -245,7 +245,7 @@
     cell.append(app.h('span.delta.tone-' + tone, { title: `${word}: ${words}` }, share ? words.split(' ')[0] : word));
     cell.ariaLabel += `, ${words} against ${inFile.before.name}`;
   };
-  /** Reads the comparison of the page, and adds its order and its filter to those of the matrix. */
+  /** Reads the comparison of the page, and adds the order and the filter `changed` to the matrix. */
   const loadComparison = () => {
     const text = byId('comparison')?.textContent;
     if (!text) return;
@@ -300,7 +300,7 @@
     return place;
   };
   let shown = '';
-  /** Shows the page of the state. @param {Record<string, string>} state */
+  /** Shows the view `compare`, if the state selects it. @param {Record<string, string>} state */
   const show = async (state) => {
     if (state.view !== 'compare') return;
     const { h, fill, link } = app;
