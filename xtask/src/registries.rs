@@ -143,7 +143,7 @@ pub(crate) fn entries(file: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Returns the modules of the entries that the slice in a file lists. Fails if the file has no registry.
+/// Returns the modules that the registry slice of a file lists. Fails if the file has no registry.
 pub(crate) fn listed(file: &Path) -> Result<Vec<String>> {
     let source =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

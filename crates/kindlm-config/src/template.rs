@@ -467,9 +467,9 @@ impl Jinja {
     fn add(&mut self, template: &str, text: &str) -> Result<(), Fault> {
         // The position of the part in the text; `None` if JSON escape sequences make the part differ from the text.
         let start = text.find(template);
-        let read = kindlm_template::read_names(template).map_err(|fault| Fault {
-            range: fault.range.clone().zip(start).map(|(it, at)| it.start + at..it.end + at),
-            ..fault
+        let read = kindlm_template::read_names(template).map_err(|mut fault| {
+            fault.range = fault.range.zip(start).map(|(it, at)| it.start + at..it.end + at);
+            fault
         })?;
         for (name, it) in read.alone {
             if !read.entangled.iter().any(|(it, _)| *it == name) {

@@ -108,7 +108,7 @@ fn other_type(value: &Value) -> Value {
 
 /// Returns another value of the same type; for null, a text.
 ///
-/// A text becomes a different text from the same `place` of another case, if there is one.
+/// A string becomes a different string that another case has at the same JSON pointer `place`, if there is one.
 pub(crate) fn other_value(
     value: &Value,
     place: &str,

@@ -233,7 +233,7 @@ fn causes(flip: &Flip) -> Vec<String> {
         lines.push("changes that were not committed".to_owned());
     }
     lines.extend(config.iter().map(|it| digests("config file: digest", it)));
-    for FileChange { path, sha256 } in files {
+    for FileChange { path, sha256, .. } in files {
         lines.push(digests(&format!("file {path}: digest"), sha256));
     }
     lines.extend(conditions.iter().map(|it| line_text(&condition(it))));

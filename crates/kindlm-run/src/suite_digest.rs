@@ -217,7 +217,7 @@ mod tests {
             files.read_file(path).unwrap();
         }
         assert!(files.read_file("missing.yaml").is_err());
-        files.tree("app", TreeLimits { bytes: 1 << 20, files: 100 }).unwrap();
+        files.tree("app", TreeLimits::new(1 << 20, 100)).unwrap();
         let digests = file_digests(&place(folder.path()), &files, &Suite::default());
         assert_eq!(paths(&digests), ["app/src/a.ts", "kindlm.yaml", "sets/tone.yaml"]);
         for it in &digests {

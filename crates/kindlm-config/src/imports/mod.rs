@@ -2,8 +2,8 @@
 //!
 //! The files are its main file, and the files that it imports or names.
 //!
-//! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. A missed
-//! file would keep results of an outdated program. The search follows neither packages of npm and pip, nor paths that
+//! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. With a
+//! missed file, stored results of an outdated program would be reused. The search follows neither packages of npm and pip, nor paths that
 //! programs build at run time.
 
 mod search;

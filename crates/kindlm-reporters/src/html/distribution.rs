@@ -67,7 +67,7 @@ fn row(model: &ModelTotals, it: &Distribution) -> Row {
     }
 }
 
-/// Returns the bars of the ranges with executions. Each bar is high enough to be visible.
+/// Returns the bars of a histogram: one for each bin with executions. Each bar is high enough to be visible.
 fn bars(bins: &[u64]) -> Vec<Bar> {
     let most = bins.iter().copied().max().unwrap_or(0).max(1);
     let start = |at: u64| 1000 * at / (bins.len().max(1) as u64);

@@ -241,7 +241,10 @@ pub(super) fn store_watch(
     Ok(Watched { watch, count, is_stored, caveat, changes, failed_by_provider })
 }
 
-/// Returns the reason why one watch of a calibration cannot find a change; `None` if one watch can find a change.
+/// Returns a warning if a single new run of the canaries cannot prove that the judge has changed.
+///
+/// The reason is too few canaries or the noise of the judge. `None` if one run can prove a change, or if the noise is
+/// unknown.
 pub(super) fn caveat(calibration: &Calibration) -> Option<String> {
     let canaries = calibration.canaries.len() as u64;
     let noise = calibration.own_noise?.upper().ok()?;

@@ -126,8 +126,8 @@ struct Sides {
     /// The later side: a label, the id of a run, or `last`, like `before`.
     #[param(min_length = 1)]
     after: String,
-    /// A fall of the pass rate in percentage points, such as `3pp`. "No regression" then needs an interval that
-    /// excludes this fall.
+    /// The non-inferiority margin: the largest tolerated fall of the pass rate in percentage points, such as `3pp`.
+    /// The verdict "no regression" then needs a confidence interval that excludes a larger fall.
     #[param(pattern = r"^(0\.[0-9]{0,6}[1-9]|[1-9][0-9]?(\.[0-9]{1,6})?|100)pp$")]
     margin: Option<String>,
 }

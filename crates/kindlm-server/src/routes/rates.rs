@@ -79,7 +79,8 @@ struct AssertionRate {
     /// The share of passes among passes and failures, from 0 to 1; `null` without either. If the samples were chosen
     /// with different rates, each result counts as often as the number of samples that it stands for.
     pass_rate: Option<f64>,
-    /// The number of samples that the passes and failures stand for. To join rates, weight each `pass_rate` with it.
+    /// The sum of the sampling weights of the passes and failures. The average of several rates uses it as the weight of
+    /// each `pass_rate`.
     weight: f64,
     /// The lower end of the 95% confidence interval of the pass rate (Wilson); `null` without passes and failures.
     low: Option<f64>,

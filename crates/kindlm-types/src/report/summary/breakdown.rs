@@ -127,7 +127,7 @@ impl Breakdown {
         }
     }
 
-    /// Returns the number of results that were omitted because their ids exceed the limit.
+    /// Returns the number of results without an entry, because the number of ids has reached its limit.
     pub fn left_out(&self) -> u64 {
         self.left_out
     }
