@@ -85,11 +85,13 @@ impl fmt::Debug for ScoreRule {
     }
 }
 
+type BuildEvidence = dyn Fn(&Evidence<'_>) -> Vec<ResultEvidence> + Send + Sync;
+
 /// The function that returns the evidence that an assertion holds.
 ///
 /// A passing result does not contain this evidence, so that a pass takes no extra time.
 #[derive(Clone)]
-pub struct PassEvidence(Arc<dyn Fn(&Evidence<'_>) -> Vec<ResultEvidence> + Send + Sync>);
+pub struct PassEvidence(Arc<BuildEvidence>);
 
 impl PassEvidence {
     /// Creates the evidence from a function, which is called only for an assertion that holds.
