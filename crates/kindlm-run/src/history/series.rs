@@ -96,9 +96,9 @@ pub(super) fn case_series(past: &PastRuns, heads: &[RunHead], case: &str, model:
 }
 
 fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
-    let held = MeasuredRate::of_independent(case.judged).into();
+    let rate = MeasuredRate::of_independent(case.judged).into();
     let outcome = if case.is_undecided { "undecided" } else { case.outcome.as_str() };
-    let mut entry = entry(head, outcome, held, case.cost.into());
+    let mut entry = entry(head, outcome, rate, case.cost.into());
     entry.errored = case.errored.into();
     entry.score = case.score;
     entry.latency_ms = case.latency_ms;
@@ -106,8 +106,8 @@ fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
 }
 
 /// Returns an entry with the data of its run.
-fn entry(head: &RunHead, outcome: &str, held: Rate, cost: Cost) -> Entry {
-    let mut entry = Entry::new(&head.run, &head.started_at, outcome, held, cost);
+fn entry(head: &RunHead, outcome: &str, rate: Rate, cost: Cost) -> Entry {
+    let mut entry = Entry::new(&head.run, &head.started_at, outcome, rate, cost);
     entry.git_commit.clone_from(&head.git_commit);
     entry.git_dirty = head.git_dirty;
     entry.partial = head.partial;
