@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// The new content of a file. The complete content replaces the old file.
+/// A pending write of a whole file. [`finish`](Draft::finish) replaces the old file with the new content.
 ///
-/// If a draft is dropped before [`finish`](Draft::finish), the old file stays and no other file is left behind. A
-/// device or a pipe is written directly.
+/// If a draft is dropped before `finish`, the old file stays and no other file is left behind. A device or a pipe is
+/// written directly.
 #[derive(Debug)]
 pub struct Draft {
     /// The path for error messages.
@@ -20,7 +20,7 @@ pub struct Draft {
 
 #[derive(Debug)]
 enum Out {
-    /// A temporary file next to the target, with the permissions of the old file; `None` without an old file.
+    /// A temporary file next to the target, and the permissions of the old file; `None` without an old file.
     Beside(BufWriter<tempfile::NamedTempFile>, Option<fs::Permissions>),
     /// The target, which is not a regular file and is written directly.
     Directly(BufWriter<fs::File>),
@@ -171,7 +171,7 @@ pub(crate) fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
 
 /// Removes the temporary files of killed processes from a folder.
 ///
-/// Files that cannot be removed stay.
+/// A file that is locked belongs to a running process and stays. A file that cannot be removed stays too.
 pub fn remove_abandoned(folder: &Path) {
     let Ok(items) = fs::read_dir(folder) else { return };
     for item in items.flatten() {

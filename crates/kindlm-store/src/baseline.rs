@@ -79,7 +79,7 @@ pub struct Entry {
     /// The output of the first repeat without an execution error; empty without such a repeat.
     #[serde(default)]
     pub output_text: String,
-    /// The text of each labelled turn, in the repeat that `output_text` is from.
+    /// The texts of the labelled turns, from the same repeat as `output_text`.
     #[serde(default, skip_serializing_if = "TurnTexts::is_empty")]
     pub turns: TurnTexts,
     /// The distinct failure codes.
@@ -115,13 +115,14 @@ pub struct Entry {
     /// The digest of the case without its prompt or command, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_digest: Option<String>,
-    /// The name of the cluster of cases that depend on each other; `None` if the case is in no cluster.
+    /// The name of the case's cluster; `None` without a cluster. The cases of a cluster are not statistically
+    /// independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
     /// The judges that were asked. Each entry has the model's id and, if recorded, the digest of the instructions.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub judges: BTreeSet<String>,
-    /// The counts of each assertion and label over the judged repeats.
+    /// The counts of results for each assertion and label, over the judged repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<EntryRate>,
     /// The checks of the case over all repeats; empty in files of the original KindLM.
@@ -138,7 +139,7 @@ pub struct Entry {
 pub struct EntryCheck {
     /// The assertion's id.
     pub assertion: String,
-    /// The turn, the labels of the enclosing sets, and the label of the check, in this order.
+    /// The label of the turn, the labels of the enclosing sets of checks, and the label of the check, in this order.
     pub label: String,
     /// The severity of the check; `None` in files that do not record severities.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,7 +147,7 @@ pub struct EntryCheck {
 }
 
 impl EntryCheck {
-    /// Creates a check. `label` includes its turn and the labels of its sets.
+    /// Creates a check. `label` has the format of the field `label`.
     pub fn new(
         assertion: impl Into<String>,
         label: impl Into<String>,
@@ -156,7 +157,7 @@ impl EntryCheck {
     }
 }
 
-/// The counts of the checks with one assertion and label over the judged repeats of a case.
+/// The counts of results for one assertion and label, over the judged repeats of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EntryRate {
@@ -172,7 +173,7 @@ pub struct EntryRate {
 }
 
 impl EntryRate {
-    /// Creates the counts of checks: the results that passed, and those that passed or failed.
+    /// Creates the counts. `judged` is the number of results that passed or failed.
     pub fn new(
         assertion: impl Into<String>,
         label: impl Into<String>,
@@ -404,12 +405,12 @@ impl Entry {
 
     /// Returns true if at least one repeat was executed.
     ///
-    /// An entry without an outcome is of the original KindLM, and counts as executed.
+    /// An entry without an outcome is from a file of the original KindLM, and counts as executed.
     pub fn was_executed(&self) -> bool {
         self.run_count > 0 || self.outcome.is_none()
     }
 
-    /// Returns the maximum number of repeats if they may end early, or else the number of executed repeats.
+    /// Returns `max_repeats` if the number of repeats is not fixed, or else the number of executed repeats.
     pub fn planned_repeats(&self) -> u32 {
         self.max_repeats.unwrap_or(self.run_count)
     }
@@ -425,7 +426,7 @@ impl Entry {
             return None;
         }
         let judged = self.run_count.saturating_sub(self.errored_repeats);
-        // The rate is a share of few repeats, so the product is near a whole number.
+        // The stored rate is a count divided by `judged`, so the product is close to a whole number.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -443,7 +444,7 @@ impl Entry {
     }
 }
 
-/// The assertions and judges of the results of a case.
+/// The counts for each assertion and label, and the judges that were asked.
 #[derive(Default)]
 struct Counts {
     assertions: IndexMap<(String, String), EntryRate>,
@@ -541,7 +542,8 @@ impl Conditions {
 
 /// Returns the checks of a case over all repeats, in order of first appearance.
 ///
-/// A check is listed as often as in the repeat that has this check most often.
+/// A check that occurs several times in one repeat is listed several times: as often as in the repeat with the most
+/// occurrences.
 fn checks_of(case: &CaseResult) -> Vec<EntryCheck> {
     let mut checks = Vec::new();
     for execution in &case.executions {

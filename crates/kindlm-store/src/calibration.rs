@@ -1,4 +1,4 @@
-//! The stored calibrations of judges, for gates that demand agreement with people.
+//! The stored calibrations of judges. A calibration measures the agreement between a judge and people.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -78,9 +78,9 @@ pub struct Calibration {
     pub labels: String,
     /// The digest of the file of labels.
     pub labels_digest: String,
-    /// The counts of outputs by the verdicts, over all criteria.
+    /// The confusion matrix of the verdicts of people and the judge, over all criteria.
     pub counts: Counts,
-    /// The counts for each criterion, sorted by digest.
+    /// The confusion matrix of each criterion, sorted by digest.
     ///
     /// Agreement on one criterion does not imply agreement on another criterion.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,12 +102,12 @@ pub struct Calibration {
     /// Kappa can be computed from the counts, and is stored for human readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kappa: Option<f64>,
-    /// The judge's disagreement with itself; absent if it was asked only once.
+    /// The judge's disagreement with itself; absent if the judge was asked about no output twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own_noise: Option<OwnNoise>,
-    /// The verdicts on the outputs that the judge judged twice. The key is the digest of the question.
+    /// The verdicts on the canaries: the outputs that the judge judged twice. The key is the digest of the question.
     ///
-    /// A [watch](Watch) asks these questions again.
+    /// A [watch](Watch) asks these questions again, to detect that the judge has changed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub canaries: BTreeMap<String, String>,
     /// The source of the canaries for later runs; absent if the file of labels is outside of the suite's folder.
@@ -115,7 +115,7 @@ pub struct Calibration {
     pub source: Option<CanarySource>,
 }
 
-/// The file of labels, and the question for the rows of the file that have no question.
+/// The file of labels, and the default question for rows without a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -139,7 +139,7 @@ pub struct CanarySource {
 }
 
 impl CanarySource {
-    /// Creates the source of a file in which each row has its question.
+    /// Creates a source without a default question, for a file in which each row has a question.
     ///
     /// `file` is relative to the folder of the suite, with `/`. `label_threshold` is the lowest label that counts as a
     /// pass, from 0 to 1.
@@ -168,7 +168,7 @@ pub struct OwnNoise {
 impl OwnNoise {
     /// Returns the upper bound of the share of different verdicts, from 0 to 1.
     ///
-    /// This is the one-sided 95% bound of Wilson. Fails if no output has two verdicts.
+    /// This is the limit of the one-sided 95% Wilson interval. Fails if no output has two verdicts.
     pub fn upper(self) -> Result<f64, Undefined> {
         // The two-sided interval of 90% leaves out 5% on each side.
         Ok(Tally::new(self.different, self.asked)?.wilson(Confidence::P90).high)
@@ -176,7 +176,8 @@ impl OwnNoise {
 }
 
 impl Calibration {
-    /// Creates a calibration with these counts and their statistics. All other fields are empty.
+    /// Creates a calibration with this confusion matrix and the statistics computed from it. The other fields are
+    /// empty.
     pub fn new(
         check: impl Into<String>,
         calibrated_at: impl Into<String>,
@@ -204,7 +205,7 @@ impl Calibration {
         }
     }
 
-    /// Creates a watch of this calibration, without verdicts and without evidence of a change.
+    /// Creates a [`Watch`] of this calibration, without verdicts and without evidence of a change.
     pub fn new_watch(&self, watched_at: impl Into<String>) -> Watch {
         Watch {
             watched_at: watched_at.into(),
@@ -230,7 +231,7 @@ impl Calibration {
         Confusion::from(self.counts).total().saturating_add(self.errored)
     }
 
-    /// Returns the watches of this calibration.
+    /// Returns the watches in `all` that belong to this calibration.
     fn own_watches(&self, mut all: Vec<Watch>) -> Vec<Watch> {
         all.retain(|it| {
             (&it.check, &it.prompts, &it.calibrated_at)
@@ -260,7 +261,7 @@ impl Calibration {
     }
 }
 
-/// The counts of outputs by the verdicts, for one criterion.
+/// The confusion matrix of one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -271,12 +272,13 @@ pub struct CriterionCounts {
     pub digest: String,
     /// The time when the judge was asked, in RFC 3339.
     pub calibrated_at: String,
-    /// The counts of outputs by the verdicts of people and the judge.
+    /// The confusion matrix of the verdicts of people and the judge.
     pub counts: Counts,
 }
 
 impl CriterionCounts {
-    /// Creates the counts of a criterion. `digest` is that of its text, and `calibrated_at` is in RFC 3339.
+    /// Creates the confusion matrix of a criterion. `digest` is the digest of the criterion's text, and `calibrated_at`
+    /// is in RFC 3339.
     pub fn new(
         name: impl Into<String>,
         digest: impl Into<String>,
@@ -292,7 +294,7 @@ impl CriterionCounts {
     }
 }
 
-/// The counts of outputs by the verdicts of people and the judge.
+/// The confusion matrix of the verdicts of people and the judge. Each field counts outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Counts {
@@ -347,7 +349,8 @@ impl Calibrations {
 
     /// Returns the path of a judge's file.
     ///
-    /// The file name consists of the provider and the model. A digest is added if they do not identify the judge.
+    /// The file name consists of the provider and the model. A digest is added if the provider and the model do not
+    /// identify the judge.
     pub fn path(&self, judge: &Judge) -> PathBuf {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let first = judge.models.first();
@@ -466,7 +469,7 @@ impl Calibrations {
         Ok(self.watches(judge, calibration)?.into_iter().find_map(|it| it.alarm))
     }
 
-    /// Appends a watch, which `make` creates from the earlier watches of the calibration.
+    /// Appends a watch. `make` creates the watch from the earlier watches of the calibration.
     ///
     /// The file is locked meanwhile, so that several processes append one after the other. Fails if the file cannot be
     /// read or written, or is damaged.

@@ -1,4 +1,4 @@
-//! Locks for files that each write replaces. Such a file cannot be locked itself.
+//! Lock files, for files that each write replaces. A lock on such a file itself would be lost with the old file.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -17,7 +17,7 @@ pub const MAX_FILE_BYTES: u64 = 64 << 20;
 /// The files in one folder. Files outside the folder cannot be read.
 ///
 /// A path that leads out of the folder is refused, unless [`allow_outside`](Folder::allow_outside) permits it. Such a
-/// path leaves the folder with `..`, is absolute on any system, or follows a symbolic link out of the folder.
+/// path leaves the folder with `..`, is absolute on Unix or on Windows, or follows a symbolic link out of the folder.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
@@ -29,8 +29,7 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder; the working folder for an empty path. Fails if the path does not exist or cannot be
-    /// resolved.
+    /// Opens a folder. An empty path opens the working folder. Fails if the path does not exist or cannot be resolved.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, FileError> {
         let written = root.as_ref();
         let path = if written.as_os_str().is_empty() { Path::new(".") } else { written };
@@ -150,14 +149,14 @@ impl Files for Folder {
         Ok(tree)
     }
 
-    /// Finds files by a pattern.
+    /// Finds files by a glob pattern.
     ///
     /// - `*`, `?` and `[…]` match within one path component.
     /// - An alternative of `{a,b}` may have several path components.
     /// - `**` matches across up to 64 folders.
     ///
     /// Symbolic links to folders are followed only before the first component with a wildcard. Names with a leading dot
-    /// are skipped, unless the first component with a wildcard or a later component begins with a dot.
+    /// are skipped, unless the pattern has such a name in its first component with a wildcard or in a later component.
     fn glob(&self, pattern: &str) -> Result<Vec<String>, FileError> {
         let other = |message: String| FileError::Other { path: pattern.to_owned(), message };
         if !self.outside && leads_out(pattern) {
@@ -220,12 +219,12 @@ fn leads_out(path: &str) -> bool {
     false
 }
 
-/// Adds `/` to the excluded characters of each class such as `[!a]`. Otherwise the class would match a separator.
+/// Adds `/` to each negated character class, such as `[!a]`. Otherwise the class would match a separator.
 fn without_separators(pattern: &str) -> String {
     let mut excluding = String::new();
     let mut rest = pattern;
     while let Some(at) = rest.find("[!").or_else(|| rest.find("[^")) {
-        // A `-` or `]` at the beginning of a class is a character of the class.
+        // A `-` or `]` at the beginning of a class is literal.
         let own = rest[at + 2..].starts_with(['-', ']']);
         let (before, after) = rest.split_at(at + 2 + usize::from(own));
         excluding.push_str(before);

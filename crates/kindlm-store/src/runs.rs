@@ -17,8 +17,8 @@ use crate::{Draft, ReportError, SavedCases, StoreError, name};
 /// The name of the file that lists the runs in order.
 const ORDER: &str = "order";
 
-/// The content of the ignore file of the state folder. Only runs are ignored, because users commit the other folders
-/// for CI.
+/// The content of `.gitignore` in the state folder. Only runs are ignored, because users commit the other folders for
+/// CI.
 const IGNORE: &str = "# Runs stay on this machine. Baselines, calibrations and stored answers can be committed.\n/runs/\n";
 
 /// The file name of a mutation result while the report of its run is replaced.
@@ -71,9 +71,9 @@ impl Runs {
         Ok(self.folder().join(id))
     }
 
-    /// Creates the folder of runs if it is missing. A new folder also gets an ignore file for git in the state folder.
+    /// Creates the folder of runs and a `.gitignore` in the state folder, unless the folder of runs exists.
     ///
-    /// The ignore file is optional, so an error while writing the ignore file has no effect.
+    /// The `.gitignore` is optional, so an error while writing the file has no effect.
     fn make_folder(&self) -> Result<(), StoreError> {
         let folder = self.folder();
         if folder.exists() {
@@ -171,7 +171,8 @@ impl Runs {
             .map_err(|err| StoreError::io("remove", &head, &err))
             .and_then(|_| draft.finish());
         if has_mutation {
-            // Restore the mutation result after a failure. Only the totals can be computed again.
+            // Restore the mutation result after a failure. The totals need no restoring, because they can be computed
+            // again.
             let _ = match finished {
                 Ok(()) => fs::remove_file(&earlier),
                 Err(_) => fs::rename(&earlier, &mutation),

@@ -36,7 +36,7 @@ pub(crate) fn digest(path: &Path) -> io::Result<FileTree> {
                 }
             }
             names.sort_unstable();
-            // The list is a stack, so push the names in reverse order.
+            // `open` is a stack, so push the names in reverse order.
             open.extend(names.into_iter().rev().map(|it| relative.join(it)));
         } else if metadata.is_symlink() {
             add("link", fs::read_link(&at)?.as_os_str().as_encoded_bytes());

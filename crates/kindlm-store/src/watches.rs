@@ -1,4 +1,5 @@
-//! The watches of calibrated judges. Each watch is one line of a file next to the judge's calibrations.
+//! The watches of calibrated judges. A watch asks a judge again, to detect that the judge has changed. Each watch is
+//! one line of a file next to the judge's calibrations.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 use crate::io_error::is_absent;
 
-/// A watch, in which a calibrated judge was asked again about outputs of the calibration.
+/// A repeated measurement of a calibrated judge: the judge was asked again about outputs of its calibration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -28,7 +29,7 @@ pub struct Watch {
     pub asked: u64,
     /// The number of outputs without a readable verdict, which are not evidence.
     pub errored: u64,
-    /// The evidence that the judge has changed, over all watches up to this watch: a likelihood ratio. 1 is no
+    /// The evidence that the judge has changed, over this watch and all earlier watches, as an e-value. 1 is no
     /// evidence.
     pub evidence: f64,
     /// The model names that the provider returned and that differ from the requested names; sorted.

@@ -1,4 +1,4 @@
-//! Compares a run with a baseline or an earlier run, with known error rates.
+//! Compares a run with a baseline or an earlier run, with a limited rate of false alarms.
 
 mod conditions;
 mod pair;
@@ -28,7 +28,8 @@ const TOLERANCE: f64 = 1e-9;
 pub struct CompareOptions {
     /// The accepted rate of false alarms, above 0 and below 1.
     pub alpha: f64,
-    /// A fall of the pass rate, from 0 to 1. The verdict "no regression" needs an interval that excludes such a fall.
+    /// The non-inferiority margin: the largest tolerated fall of the pass rate, from 0 to 1. The verdict is "no
+    /// regression" only if the confidence interval excludes a larger fall.
     pub margin: f64,
 }
 
@@ -127,7 +128,7 @@ fn change(
     CaseChange { before, after, ..CaseChange::new(&entry.case, &entry.model, kind) }
 }
 
-/// Sets the adjusted p value of each pair, and marks a change beyond chance as a regression or a fix.
+/// Sets the adjusted p value of each pair, and marks a significant change as a regression or a fix.
 fn decide_cases(cases: &mut [CaseChange], pairs: &[(usize, Pair<'_>)], alpha: f64) {
     let p_values: Vec<f64> = pairs.iter().map(|(_, pair)| pair.p_value()).collect();
     for ((at, pair), p) in pairs.iter().zip(benjamini_hochberg(&p_values)) {
@@ -143,7 +144,7 @@ fn decide_cases(cases: &mut [CaseChange], pairs: &[(usize, Pair<'_>)], alpha: f6
     }
 }
 
-/// Measures the change of the pass rate over differences; `None` without differences.
+/// Measures the mean change of the pass rate over paired cases; `None` without cases.
 fn measure<'a>(
     test: &PairedTest,
     differences: impl Iterator<Item = Difference<'a>>,
@@ -205,10 +206,10 @@ fn why_nothing(cases: &[CaseChange]) -> String {
     }
 }
 
-/// Returns the change of each assertion, the largest fall first.
+/// Returns the changes of assertions, one row for each assertion, the largest fall first.
 ///
-/// A label has its own row if several cases have the label and the assertion has other labels. In a common row, a check
-/// that rises could hide a check that falls.
+/// A label has its own row if several cases have the label and the assertion has other labels. In a row for all labels,
+/// a rise of one check could hide the fall of another check.
 fn assertions(test: &PairedTest, pairs: &[Pair<'_>]) -> Vec<AssertionChange> {
     let labels = Labels::from_pairs(pairs);
     let mut by_row: BTreeMap<Row<'_>, Vec<Difference<'_>>> = BTreeMap::new();

@@ -46,7 +46,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Returns the change of the case before its p value is known.
+    /// Returns the change of the case, without a p value.
     pub(super) fn change(&self) -> CaseChange {
         let kind = if (self.after.rate() - self.before.rate()).abs() < TOLERANCE {
             CaseChangeKind::Unchanged
@@ -87,8 +87,8 @@ impl<'a> Pair<'a> {
 
 /// Returns why the entries cannot be compared if they have different variables, turns or checks; else `None`.
 ///
-/// With task digests, the prompts may differ. If an entry has no task digest, the digests of the whole case are
-/// compared.
+/// A task digest does not cover the prompt, so the prompts may differ. If an entry has no task digest, the digests of
+/// the whole case are compared.
 fn another_task(then: &Entry, now: &Entry, rules: Option<&str>) -> Option<String> {
     let (before, after, what) = match (&then.task_digest, &now.task_digest) {
         (Some(before), Some(after)) => (before, after, "its variables, checks or `repeat` differ"),

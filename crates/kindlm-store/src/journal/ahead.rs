@@ -59,7 +59,7 @@ impl Ahead {
     }
 }
 
-/// The divisor of the read-ahead that gives the number of bytes read before the requested piece.
+/// The read-ahead divided by this number is the number of bytes that are read before the requested piece.
 const BEFORE: u64 = 8;
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Differences {
                 }
             }
         }
-        // The map has no order, so use the order of the plan.
+        // A `HashMap` has no order, so iterate over the planned cases.
         let removed = then.iter().filter(|it| known.remove(&key(it)).is_some());
         self.cases_removed = removed.map(|it| owned(key(it))).collect();
     }

@@ -6,13 +6,13 @@ use kindlm_types::ExecutionResult;
 
 use super::{EntryLocation, JournalError};
 
-/// The index of the executions in a journal: the last entry of each execution.
+/// The index of the executions in a journal: the location of each execution's last entry.
 ///
 /// The index uses about 100 bytes per execution, because it holds no content. A report of any size can be written by
 /// reading one execution after the other with [`Journal::read_execution`](super::Journal::read_execution).
 #[derive(Debug, Default)]
 pub struct Index {
-    /// The number of each case name and model name. Many executions share a name, so each name is stored once.
+    /// A number for each case name and model name. Many executions share a name, so each name is stored once.
     names: HashMap<Box<str>, u32>,
     places: HashMap<(u32, u32, u32), EntryLocation>,
     damaged: Vec<JournalError>,

@@ -190,7 +190,7 @@ impl Journal {
     }
 }
 
-/// The end of a journal, before any incomplete line.
+/// The position after the last complete line of a journal.
 pub(super) struct End {
     pub(super) offset: u64,
     /// The number of lines.
@@ -266,7 +266,7 @@ fn read_header(path: &Path, line: &[u8]) -> Result<(Header<'static>, Seal), Jour
         return Err(JournalError::Unbegun { path: path_text(), message });
     }
     let unreadable = |message: String| JournalError::Header { path: path_text(), message };
-    // Read the version first, because other errors of a different format would mislead the user.
+    // Check the version first. In another format, the error about a missing key would mislead the user.
     let version: Version =
         serde_json::from_slice(line).map_err(|err| unreadable(err.to_string()))?;
     if version.schema_version != VERSION {

@@ -21,7 +21,7 @@ const HELD: usize = 1 << 22;
 ///
 /// All summaries move to the file when their size exceeds a limit.
 ///
-/// The summaries only save work, because they can be rebuilt from the executions. After an error, they are not used.
+/// The summaries are a cache, because they can be rebuilt from the executions. After an error, they are not used.
 // perf: process, 34 % fewer instructions for an execution
 #[derive(Debug)]
 pub struct CaseSummaries {

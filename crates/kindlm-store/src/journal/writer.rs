@@ -16,7 +16,7 @@ use super::{EntryLocation, FILE, Header, Index, Journal, JournalError, Reader};
 use crate::atomic;
 use crate::io_error::describe_io_error;
 
-/// The events after which an appended execution still exists.
+/// The guarantee that an appended execution still exists after the process ends or the machine crashes.
 ///
 /// | | the process ends | the machine crashes |
 /// |---|---|---|
@@ -166,7 +166,7 @@ impl JournalWriter {
 
     /// Stores a finished execution, and returns its location.
     ///
-    /// [`Durability`] lists the events after which the execution still exists.
+    /// [`Durability`] describes whether the execution still exists after a machine crash.
     ///
     /// Returns `None` for an execution that never started. Such an execution is not stored, and a resumed run executes
     /// it. After an error, the execution is not stored and must not be counted.

@@ -45,9 +45,9 @@ pub(super) fn differences(recorded: &Value, asked: &Value) -> String {
     said.join("; ")
 }
 
-/// Returns the values without children, by JSON pointer.
+/// Returns the leaf values of a JSON value, by JSON pointer.
 ///
-/// An empty list or object counts as such a value.
+/// An empty array or object counts as a leaf.
 fn leaves(value: &Value) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     collect(value, String::new(), &mut found);

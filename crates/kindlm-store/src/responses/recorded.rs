@@ -33,7 +33,7 @@ impl<M> Recorded<M> {
         &self.responses
     }
 
-    /// Returns `agents`, or in a replay a port that refuses all agents.
+    /// Returns `agents`. In [`Mode::Replay`], returns an implementation that starts no agent instead.
     pub fn agents<'a>(&self, agents: &'a dyn Agents) -> &'a dyn Agents {
         if self.responses.mode() == Mode::Replay { &NoReplay } else { agents }
     }
@@ -96,7 +96,7 @@ impl<M: Models> Models for Recorded<M> {
     }
 }
 
-/// A port that refuses all agents, for a replay.
+/// An implementation of [`Agents`] that starts no agent, for [`Mode::Replay`].
 struct NoReplay;
 
 impl Agents for NoReplay {

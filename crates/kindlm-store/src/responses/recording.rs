@@ -101,7 +101,7 @@ pub(super) trait Answer: Sized {
 
     /// Returns the stored form with secrets masked, and true if a secret was masked.
     ///
-    /// Returns `None` if JSON cannot hold a number of the answer.
+    /// Returns `None` if JSON cannot represent a number in the answer, such as NaN.
     fn to_json(&self, secrets: &Secrets) -> Option<(Self::Json, bool)>;
 
     /// Returns true if the stored form has all data that checks use. A stored form has no data of images.
@@ -236,7 +236,7 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
 
 /// Returns the description of a file's problem.
 ///
-/// An unsupported version is reported first, because other errors of its format would mislead the user.
+/// An unsupported version is reported first. In another format, the error about a missing key would mislead the user.
 fn what_is_wrong(text: &str, err: &serde_json::Error) -> String {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -266,8 +266,8 @@ pub(super) fn request_in(text: &str) -> Option<Value> {
 
 /// Stores the answer to a request, and returns true if a secret was masked.
 ///
-/// A file that differs only in its time and latency stays unchanged. Fails if JSON cannot hold a number of the answer,
-/// or if the file cannot be written.
+/// A file that differs only in its time and latency stays unchanged. Fails if JSON cannot represent a number in the
+/// answer, such as NaN, or if the file cannot be written.
 pub(super) fn keep<A: Answer>(
     folder: &Path,
     request: &Request,

@@ -24,7 +24,7 @@ pub(super) struct Setup {
     pub(super) digest: Option<String>,
     /// The configured settings of chat requests.
     pub(super) settings: Map<String, Value>,
-    /// The digests of the provider's files.
+    /// The digests of the provider's files, by path.
     pub(super) files: Map<String, Value>,
     /// True if the provider wraps an agent. The request does not contain this flag.
     pub(super) wraps_agent: bool,

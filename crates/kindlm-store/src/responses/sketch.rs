@@ -1,4 +1,4 @@
-//! Estimates the similarity of two texts by hashes of short word sequences.
+//! Estimates the similarity of two texts with `MinHash` over three-word sequences.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

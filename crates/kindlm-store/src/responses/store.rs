@@ -133,14 +133,13 @@ impl Responses {
         self
     }
 
-    /// Adds a digest of a provider's setup to the canonical form of the provider's chat and embedding requests.
+    /// Adds a digest of a provider's setup to the cache key of the provider's chat and embedding requests.
     ///
-    /// The canonical form decides which stored answer is found. It is not sent to the provider.
+    /// The cache key is the canonical form of a request, and selects the stored answer. It is not sent to the provider.
     ///
     /// An example of a setup is the URL and template of an `http` provider.
     ///
-    /// Without a setup, settings and files, a change of the provider's configuration does not affect which stored
-    /// answer is found.
+    /// Without a setup, settings and files, a change of the provider's configuration does not change the cache key.
     #[must_use]
     pub fn with_setup(mut self, provider: impl Into<String>, setup: &str) -> Self {
         self.setups.entry(provider.into()).or_default().digest =
@@ -148,7 +147,7 @@ impl Responses {
         self
     }
 
-    /// Adds the configured settings of a provider to the canonical form of the provider's chat requests.
+    /// Adds the configured settings of a provider to the cache key of the provider's chat requests.
     ///
     /// See [`with_setup`](Self::with_setup). An example is `body` of the provider `openai`. Embedding requests do not
     /// use these settings.
@@ -162,7 +161,7 @@ impl Responses {
         self
     }
 
-    /// Adds paths and digests of a provider's files to the canonical form of its chat and embedding requests.
+    /// Adds paths and digests of a provider's files to the cache key of the provider's chat and embedding requests.
     ///
     /// See [`with_setup`](Self::with_setup). The provider's answers depend on these files.
     #[must_use]
@@ -185,7 +184,7 @@ impl Responses {
         self
     }
 
-    /// Limits the complete evidence of an answer to the evidence that the provider can guarantee.
+    /// Limits the evidence that counts as complete, if the provider wraps an agent.
     pub(super) fn vouched(&self, provider: &str, reply: Reply) -> Reply {
         let wraps_agent = self.setups.get(provider).is_some_and(|it| it.wraps_agent);
         if wraps_agent { reply.of_wrapped_agent() } else { reply }
