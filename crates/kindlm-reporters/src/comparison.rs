@@ -13,11 +13,11 @@ use crate::plain::one_line;
 /// The maximum number of lines of each kind of change in the text for a terminal.
 const LISTED: usize = 20;
 
-/// A line about a case, an assertion or a condition of the comparison.
+/// A line about a case, an assertion, or a condition of the runs such as a model or a prompt.
 pub(crate) struct Line {
-    /// The kind, in one or two words.
+    /// The kind of change in one or two words, such as `regression`.
     pub(crate) word: &'static str,
-    /// The name of the case, assertion or condition; empty in a line that counts the other lines of a kind.
+    /// The name of the case, assertion or condition; empty in a line such as `and 3 more cases`.
     pub(crate) name: String,
     /// The change or the reason.
     pub(crate) detail: String,
@@ -107,7 +107,7 @@ fn verdict(verdict: &ComparisonVerdict) -> String {
     }
 }
 
-/// Returns the changed cases, the cases without a comparison, the assertions that changed beyond chance, and the
+/// Returns the changed cases, the cases without a comparison, the assertions that changed significantly, and the
 /// conditions that differ.
 ///
 /// At most `most` lines of each kind are listed. One more line counts the others.
@@ -163,7 +163,7 @@ fn name_of(row: &AssertionChange, comparison: &Comparison) -> String {
 
 /// The kinds of cases that are listed, in their order.
 ///
-/// A `regression` or a `fix` is unlikely to be chance. A case that `fell` or `rose` may have changed by chance.
+/// A `regression` or a `fix` is statistically significant. A case that `fell` or `rose` may have changed by chance.
 const KINDS: [&str; 8] =
     ["regression", "fell", "fix", "rose", "unknown", "not comparable", "gone", "new"];
 
@@ -202,7 +202,7 @@ fn counted(it: PassRate) -> String {
     format!("{} of {}", count(it.passed), count(it.judged))
 }
 
-/// Returns the line of a condition that differs.
+/// Returns the line about a condition that differs between the runs, such as a model.
 pub(crate) fn condition(it: &ConditionChange) -> Line {
     let kind = match it.condition {
         Condition::Version => "KindLM",

@@ -61,8 +61,8 @@ impl DiffLine {
 
 /// Shortens the long parts of a line.
 ///
-/// A changed part keeps its first `most` characters, and so does an only part. Any other equal part keeps `most / 2`
-/// characters next to each change.
+/// - A changed part keeps its first `most` characters. So does the only part of a line.
+/// - Any other equal part keeps `most / 2` characters next to each change.
 ///
 /// A `…` stands for cut text, and for the parts after the first [`SEGMENTS`].
 pub(crate) fn elided(mut line: DiffLine, most: usize) -> DiffLine {

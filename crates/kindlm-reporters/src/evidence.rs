@@ -17,8 +17,8 @@ const MASK: char = '•';
 
 /// Returns lines that begin with `-` (expected), `+` (actual) or a space.
 ///
-/// `output` is the output of the execution, [without personal data](masked). Returns no lines if the message of the
-/// check already has all facts.
+/// `output` is the output of the execution, with personal data [masked]. Returns no lines if the message of the check
+/// already has all facts.
 pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
     match evidence {
         ResultEvidence::Diff { .. } | ResultEvidence::Trajectory { .. } => {
@@ -48,9 +48,9 @@ pub(crate) fn lines(evidence: &ResultEvidence, output: &str) -> Vec<String> {
     }
 }
 
-/// Returns the schema errors that the message of a failed check does not have, such as `/a: must be string`.
+/// Returns the schema errors of a failed check, such as `/a: must be string`.
 ///
-/// The list has all errors of the check if the message lacks one of them.
+/// Returns no errors if the message of the check already has all of them.
 pub(crate) fn unnamed_errors(result: &AssertionResult) -> Vec<String> {
     let message = result.verdict.message().filter(|_| !result.verdict.held()).unwrap_or_default();
     let mut lines = Vec::new();
@@ -127,7 +127,7 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Returns the match at this span. `output` is the output [without personal data](masked).
+    /// Returns the match at this span. `output` is the output with personal data [masked].
     pub(crate) fn new(span: &TextSpan, output: &str) -> Self {
         let (start, end) = range(span);
         let from = start.saturating_sub(AROUND);

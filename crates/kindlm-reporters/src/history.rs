@@ -17,7 +17,7 @@ use crate::plain::{head, one_line};
 const MISSING: &str = "–";
 /// The mark of a run with a change point.
 const CHANGE: &str = "▲";
-/// The maximum number of flipped cases that are named.
+/// The maximum number of flipped cases that are named. A case flips if it has another outcome than in the run before.
 const NAMED: usize = 20;
 /// The number of characters of a digest or a commit that are shown.
 const SHOWN: usize = 8;

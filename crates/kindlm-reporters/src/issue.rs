@@ -18,7 +18,7 @@ const NOT_RUN: &str = "NOT_RUN";
 /// The importance of an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// The reason why the case failed.
+    /// The issue made the case fail.
     Error,
     /// Any other issue, such as a low soft score, a failed repeat of a case that held, or a check that could not be
     /// decided.
@@ -35,13 +35,13 @@ pub(crate) struct Issue<'a> {
     pub(crate) cause: String,
     /// The label of the check, if there is one, and the message, as one line.
     pub(crate) message: String,
-    /// The affected repeats, such as `repeat 2 of 5`; empty for a missing decision or a single repeat.
+    /// The affected repeats, such as `repeat 2 of 5`; empty for an undecided case or a single repeat.
     pub(crate) repeats: String,
     /// The place of the check in the suite, if it is known.
     source: Option<&'a SourcePlace>,
 }
 
-/// Returns the issues of a case: a missing decision, its findings, then the errors of its executions.
+/// Returns the issues of a case: the note that it is undecided, its findings, then the errors of its executions.
 pub(crate) fn issues(case: &CaseResult) -> Vec<Issue<'_>> {
     let of = case.executions.len();
     let mut issues = Vec::new();

@@ -87,8 +87,8 @@ pub struct Style {
     pub html_limit: usize,
     /// The URL of the full report, for the link in `markdown`.
     pub report_url: Option<String>,
-    /// The working folder relative to the root of the repository, such as `agents/support`; empty if it is the root,
-    /// or unknown. `github`, `gitlab` and `sarif` write paths below the root.
+    /// The working folder relative to the root of the repository, such as `agents/support`; empty if it is the root, or
+    /// unknown. `github`, `gitlab` and `sarif` write paths relative to the root.
     pub folder: String,
     /// The name of the file that the report is written to, if it is known. `compliance` prints it in a command.
     pub file: Option<String>,

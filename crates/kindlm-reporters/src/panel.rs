@@ -1,4 +1,4 @@
-//! Describes the results of judges: votes, agreement, and choices by order.
+//! Describes the results of judges: votes, agreement, and the choice for each order of the outputs.
 
 use kindlm_types::{
     AssertionResult, CaseResult, FailureCode, JudgePanel, JudgeVote, Judging, Verdict, VoteStatus,

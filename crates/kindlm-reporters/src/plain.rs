@@ -45,7 +45,7 @@ pub fn visible(text: &str) -> String {
 
 /// The prefixes of CI commands that work anywhere in a line.
 ///
-/// They belong to GitHub (old commands), Azure Pipelines and `TeamCity`.
+/// The prefixes belong to GitHub (old commands), Azure Pipelines and `TeamCity`.
 const COMMANDS: [&str; 3] = ["##[", "##vso[", "##teamcity["];
 
 fn defused(text: String) -> String {

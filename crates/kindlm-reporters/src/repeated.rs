@@ -114,12 +114,13 @@ pub(crate) fn end(case: &CaseResult) -> Option<String> {
     })
 }
 
-/// Describes the pass rate and the chances of two tries; `None` for a case with fewer than two judged repeats.
+/// Describes the pass rate, pass@2 and pass^2; `None` for a case with fewer than two judged repeats.
 ///
 /// An example is `flaky 3/5: 60.0%, 95% CI 23.1 to 88.2; pass@2 90.0%, pass^2 30.0%`.
 ///
-/// The chances are left out if all repeats agree. They are also left out if the repeats may end early, because the
-/// chances would be biased.
+/// pass@2 is the probability that at least one of two repeats passes, and pass^2 is the probability that two repeats
+/// pass. These metrics are left out if all repeats agree. They are also left out if the repeats may end early, because
+/// the estimates would be biased.
 pub(crate) fn rate(case: &CaseResult) -> Option<String> {
     let interval = interval(case)?;
     let judged = case.judged()?;

@@ -148,7 +148,7 @@ impl Source<'_> {
         out.write_str(if self.is_first.replace(false) { "\n" } else { ",\n" })
     }
 
-    /// Writes a row of a table or an item of a list, if it is not above the limit.
+    /// Writes a table row or a list item. After [`MAX_ROWS`] rows or items, writes nothing.
     fn member(&self, value: &Value, out: &mut dyn fmt::Write) -> fmt::Result {
         let before = self.in_group.get();
         self.in_group.set(before + 1);
@@ -180,7 +180,7 @@ fn cell(cell: &Cell<'_>) -> Value {
     }
 }
 
-/// Returns a text without characters that hide or reorder text, and at most [`MAX_TEXT`] bytes of it.
+/// Returns the first [`MAX_TEXT`] bytes of a text. Characters that hide or reorder text are escaped.
 fn shown(text: &str) -> String {
     let beginning = head(text, MAX_TEXT);
     let lines = plain::lines(beginning).join("\n");

@@ -73,7 +73,7 @@ pub(crate) trait Format {
 
     /// Returns the maximum number of cases whose findings are written; `None` for all.
     ///
-    /// With a maximum, the document also has the causes of the findings, and lists the cases that did not pass first.
+    /// With a maximum, the document also has the causes of the findings, and lists the passed cases last.
     fn max_findings(&self) -> Option<usize> {
         None
     }

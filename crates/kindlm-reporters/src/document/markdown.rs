@@ -124,9 +124,9 @@ fn write_line(dest: &mut (impl Write + ?Sized), line: &str, first: bool) -> fmt:
     Ok(())
 }
 
-/// Returns the offset of a list marker at the start of a text.
+/// Returns the offset of the punctuation of a list marker at the start of a text.
 ///
-/// Examples are `- a`, `+ a` and `1. a`. Returns `None` if there is no list marker.
+/// For `- a` or `+ a` the offset is 0, and for `1. a` it is 1. Returns `None` if there is no list marker.
 fn list_mark(text: &str) -> Option<usize> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut rest = text.get(digits..)?.chars();

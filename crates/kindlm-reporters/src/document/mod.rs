@@ -34,7 +34,7 @@ const END: &str = "<!-- kindlm:content:end -->";
 /// The heading of the list of files.
 const FILES: &str = "Files of the suite";
 
-/// The first cells of rows that a verification reads.
+/// The names of the table rows that are read to verify a document.
 const RUN: &str = "Run";
 const SUITE_ROW: &str = "suite";
 const CONTENT_ROW: &str = "content";

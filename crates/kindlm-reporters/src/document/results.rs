@@ -165,7 +165,7 @@ pub(super) fn cases(
     law: Law,
 ) -> Result<(), RenderError> {
     doc.section("Cases and findings", law.only("Annex IV, point 2 (g): test logs."))?;
-    // A format with a limit leaves out the last rows, so write the cases that did not pass first.
+    // A format with a limit leaves out the last rows, so write the passed cases last.
     let max_findings = doc.format().max_findings();
     let is_sorted = max_findings.is_some();
     let first = report.each_where(move |it| !is_sorted || it.outcome != Outcome::Passed);

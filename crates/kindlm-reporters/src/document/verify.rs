@@ -19,7 +19,7 @@ pub struct ComplianceDocument {
     pub run: Option<String>,
     /// The digest that was computed from the content of the document.
     pub content: String,
-    /// The digest of the content that the document states.
+    /// The digest that the document states for its content.
     pub stated_content: Option<String>,
     /// The stated digest of the JSON report.
     pub stated_json: Option<String>,

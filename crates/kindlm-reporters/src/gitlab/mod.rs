@@ -89,9 +89,10 @@ fn description(name: &str, message: &str, repeats: &str) -> String {
     format!("{name}: {}{repeats}", head(message, DESCRIPTION))
 }
 
-/// Returns a digest that identifies a finding in several runs, and adds it to `seen`.
+/// Returns the fingerprint of a finding, and adds it to `seen`. The same finding has the same fingerprint in later
+/// runs.
 ///
-/// The digest differs from those in `seen`, because GitLab drops the second of two equal digests.
+/// The fingerprint differs from those in `seen`, because GitLab drops the second of two equal fingerprints.
 fn fingerprint(seen: &mut HashSet<String>, names: [&str; 3]) -> String {
     let mut number: u64 = 0;
     loop {

@@ -47,7 +47,7 @@ pub(super) struct Row {
     pub(super) votes: Vec<Vote>,
     /// The names and values of the metadata that explains a failure.
     pub(super) tells: Vec<(String, String)>,
-    /// All other names and values.
+    /// The names and values of all other metadata.
     pub(super) more: Vec<(String, String)>,
     /// The differences that explain a failure.
     pub(super) diffs: Vec<Vec<DiffLine>>,

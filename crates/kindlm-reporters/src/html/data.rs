@@ -1,4 +1,4 @@
-//! The data of the page's script: head, index, chunks of cases, and the comparison.
+//! The data that the page's script reads: head, index, chunks of cases, and the comparison.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use crate::verdict;
 
 /// The size at which a chunk is full, in bytes before compression. A full chunk gets no further case.
 const CHUNK: usize = 300_000;
-/// The maximum number of causes, gates and models in the head. The head should stay below 50 KB.
+/// The maximum number of causes, gates and models in the [`head`]. The head should stay below 50 KB.
 const LISTED: usize = 50;
 /// The maximum number of characters of a text in the head.
 const TEXT: usize = 300;
@@ -26,7 +26,7 @@ const TEXT: usize = 300;
 /// The maximum depth of parts of checks in the data. The page shows fewer levels.
 const DEEPEST: usize = 32;
 
-/// Returns the data of the overview as JSON that is safe inside a `script` element.
+/// Returns the head: the data of the overview, as JSON that is safe inside a `script` element.
 pub(super) fn head(report: &AnyReport<'_>, summary: &Summary) -> Result<String, RenderError> {
     let head = json!({
         "version": 1,
@@ -56,7 +56,7 @@ fn wire(value: &impl serde::Serialize) -> Result<Value, RenderError> {
     serde_json::to_value(value).map_err(|err| failed(&err))
 }
 
-/// Cuts long texts. The head has no nested data of users, so the depth is small.
+/// Cuts long texts in the head. The recursion is shallow, because the head has no nested data of users.
 fn shorten(value: &mut Value) {
     match value {
         Value::String(text) => {

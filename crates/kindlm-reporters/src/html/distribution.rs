@@ -1,4 +1,4 @@
-//! The distributions of latency, tokens and cost as bars.
+//! Histograms of latency, tokens and cost.
 
 use kindlm_types::{Distribution, ModelTotals, Quantity, Summary, ecma};
 
@@ -15,14 +15,15 @@ pub(super) struct Row {
     /// The distribution as text, for readers who do not see the bars.
     pub(super) words: String,
     pub(super) bars: Vec<Bar>,
-    /// The places of the median and of the 95th percentile, in thousandths of the width.
+    /// The positions of the median and of the 95th percentile, in thousandths of the drawing's width.
     pub(super) marks: [u64; 2],
     pub(super) p50: String,
     pub(super) p95: String,
     pub(super) end: String,
 }
 
-/// A bar. `x` and `width` are in thousandths of the drawing's width; `y` and `height` are in the unit of [`HEIGHT`].
+/// A bar of a histogram. `x` and `width` are in thousandths of the drawing's width; `y` and `height` are in the unit of
+/// [`HEIGHT`].
 pub(super) struct Bar {
     pub(super) x: u64,
     pub(super) y: u64,
@@ -79,7 +80,7 @@ fn bars(bins: &[u64]) -> Vec<Bar> {
     bars.collect()
 }
 
-/// Returns the share of `value` in `most` in thousandths, from 0 to 1000; 0 if `most` is not positive.
+/// Returns `value / most` in thousandths, limited to 0 to 1000; 0 if `most` is not positive.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

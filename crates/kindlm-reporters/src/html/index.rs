@@ -92,7 +92,8 @@ impl<'a> Causes<'a> {
 
     /// Returns the index of the cause of an error; `None` if no cause matches.
     ///
-    /// The cause has the same code, and a title with `…` for variable parts. The message has the other parts in order.
+    /// The title of a cause has `…` in place of variable parts. A cause matches if its code is equal and the message
+    /// has the other parts of the title in order.
     fn of_error(&self, error: &ExecutionError) -> Option<usize> {
         let (code, message) = (error.code(), error.message());
         let line = message.lines().next().unwrap_or_default();
@@ -119,7 +120,7 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// Adds a case that is at `place` of the chunk `chunk`.
+    /// Adds a case. `chunk` is the number of its chunk, and `place` is its position in the chunk.
     pub(super) fn add(&mut self, case: &CaseResult, chunk: usize, place: usize) {
         let results = || case.executions.iter().flat_map(|it| &it.results);
         let violated = results()
@@ -201,7 +202,7 @@ fn mean_score(case: &CaseResult) -> Option<f64> {
     mean.value()
 }
 
-/// Returns the mean score with two digits; empty if the outcome or the share of repeats that held already shows it.
+/// Returns the mean score with two decimals; empty if the score is 0 or 1, or close to the share of repeats that held.
 fn shown_mean(case: &CaseResult) -> String {
     let counts = case.repeat_counts();
     let held = f64::from(counts.held()) / f64::from(counts.executed().max(1));

@@ -4,8 +4,8 @@
 //! script, so that text of a model cannot run code.
 //!
 //! The overview and the first cases are HTML, which needs no script. The script shows all cases from compressed chunks
-//! of the JSON report. Only the compressed chunks of all cases are in memory, because their size decides how long texts
-//! may be.
+//! of the JSON report. All compressed chunks are held in memory, because their total size decides where long texts are
+//! cut.
 
 mod base85;
 mod case;

@@ -17,7 +17,7 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// Returns the link that opens a place in the editor.
+    /// Returns the link that opens a place in the editor; `None` without an editor.
     pub(super) fn link(&self, place: &SourcePlace) -> Option<String> {
         let editor = self.editor.as_ref()?;
         let file = place.file.replace('\\', "/");

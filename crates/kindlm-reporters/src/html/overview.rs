@@ -30,7 +30,7 @@ pub(super) struct Page {
     policy: String,
     /// True if the page has a section for comparisons.
     has_comparison: bool,
-    /// True if the report has a comparison. Then the matrix shows the changes.
+    /// True if the report has a comparison. Then the table of tests and models shows the changes.
     is_compared: bool,
     head: String,
     title: String,
@@ -76,14 +76,14 @@ struct Tile {
     link: String,
 }
 
-/// A link to the cases of a query.
+/// A link that filters the list of cases by a query.
 struct Chip {
     query: &'static str,
     word: &'static str,
     count: String,
 }
 
-/// A bar with a limit and an interval, in thousandths of its width.
+/// A bar with a limit and an interval. The numbers are in thousandths of the bar's width.
 struct Bullet {
     width: u64,
     low: u64,
@@ -236,7 +236,7 @@ impl Page {
         Ok(())
     }
 
-    /// Adds the earlier runs to the causes.
+    /// Adds a chart of the earlier runs to each cause.
     pub(super) fn add_past(&mut self, report: &AnyReport<'_>, summary: &Summary, past: &[RunHead]) {
         let sparks = spark::of_causes(report, summary, past);
         for (cause, spark) in self.causes.iter_mut().zip(sparks) {
@@ -309,7 +309,7 @@ fn short(rate: MeasuredRate) -> (String, String) {
     }
 }
 
-/// Returns the links above the list of cases. A query without cases has no link.
+/// Returns the links above the list of cases. A query that matches no case has no link.
 fn chips(report: &AnyReport<'_>, summary: &Summary) -> Vec<Chip> {
     let totals = &summary.totals;
     let chip = |query, word, number: u64| Chip { query, word, count: count(number) };
@@ -336,7 +336,7 @@ fn chips(report: &AnyReport<'_>, summary: &Summary) -> Vec<Chip> {
     chips
 }
 
-/// Returns true if the matrix marks cases with this change. `more.js` has the same list.
+/// Returns true if the table of tests and models marks cases with this change. `more.js` has the same list.
 fn is_changed(kind: &CaseChangeKind) -> bool {
     use CaseChangeKind::{Changed, Fix, New, Regression};
     matches!(kind, Regression | Fix | Changed | New)

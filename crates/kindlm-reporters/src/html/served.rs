@@ -13,7 +13,7 @@ use super::options::ServeOptions;
 use super::{STYLE, data, end, failed, overview, policy, prompts, source_hash, view};
 use crate::{RenderError, diff};
 
-/// The maximum number of reasons that are shown of a case in one run.
+/// The maximum number of failure reasons that are shown for a case in one run.
 const REASONS: usize = 5;
 
 /// The page that a server sends first. It has the scripts and the style sheet, and no data of a run.

@@ -1,4 +1,4 @@
-//! Small charts of the earlier runs beside the causes of failures.
+//! Sparklines: small charts beside the causes of failures, with one bar for each run.
 
 use kindlm_types::{AnyReport, Summary};
 use kindlm_wire::v1::RunHead;

@@ -413,7 +413,7 @@ pub(super) fn compact(lines: Vec<DiffLine>) -> Value {
     let lines = lines.into_iter().map(|line| {
         let mut parts = vec![Value::from(line.kind.sign())];
         for (emphasised, text) in line.segments {
-            // The first part is plain, so the parts at even places are emphasised.
+            // The sign has index 0, and the first part is plain. So the parts at even indices are emphasised.
             if emphasised != parts.len().is_multiple_of(2) {
                 parts.push("".into());
             }

@@ -46,7 +46,7 @@ struct TestCase<'a> {
     name: &'a str,
     ms: f64,
     ending: Ending,
-    /// The place of the test; `None` for gates.
+    /// The place of the test in the suite; `None` if it is not known, and for gates and skipped tests.
     place: Option<Place>,
     tags: &'a [String],
     /// Further facts for `system-out`, as properties.

@@ -258,7 +258,7 @@ fn exchange(report: &AnyReport<'_>, case: &CaseResult) -> String {
     parts
 }
 
-/// Returns the first evidence of the failed checks that has lines to show.
+/// Returns the lines of the first evidence of failed checks; empty if no evidence has lines to show.
 fn evidence_of(result: &ExecutionResult) -> String {
     let output = evidence::masked(&result.execution.output, &result.results);
     let findings = result.results.iter().flat_map(AssertionResult::findings);

@@ -93,8 +93,8 @@ fn apart(escaped: &str) -> String {
 
 /// Returns the token at the start of `text` after which a zero-width space is necessary.
 ///
-/// Examples are `@` and the `:` of `://`. Returns `None` for any other text. `before` is the character before `text`,
-/// because `gh-` in a word such as `high-9` refers to no issue.
+/// Examples are `@` and the `:` of `://`. Returns `None` for any other text. `before` is the character before `text`:
+/// inside a word such as `high-9`, `gh-` refers to no issue.
 fn token(text: &str, before: Option<char>) -> Option<&str> {
     let starts = |token: &str| {
         text.get(..token.len()).filter(|it| it.eq_ignore_ascii_case(token)).map(str::len)

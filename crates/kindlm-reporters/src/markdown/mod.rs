@@ -114,7 +114,7 @@ fn failing(
     page.push_str(&warnings(report));
     let foot = foot(report, summary.totals.failed + summary.totals.errored > 0, link);
     let room = MOST.saturating_sub(length(&page) + length(&foot) + NOTE_ROOM);
-    // Reserve space for low scores only after the failures, because failures are more important.
+    // The low scores follow the failures, so reserve their space before the failures are written.
     let reserved = if summary.totals.scored > 0 { SCORED_ROOM.min(room) } else { 0 };
     let doubtful = held::doubtful(report, DOUBTFUL_ROOM.min(room - reserved))?;
     let room = room - reserved - length(&doubtful);

@@ -13,12 +13,14 @@ pub use page::html;
 pub(crate) use page::{score_line, section};
 pub use text::text;
 
-/// The numbers of checks and of killed mutants of one assertion.
+/// The totals of the checks with one assertion: the number of checks, and the numbers of mutants.
 struct AssertionWork<'a> {
     id: &'a str,
     checks: u64,
     kills: u64,
+    /// The number of harmful mutants that would survive without one of the checks.
     alone: u64,
+    /// The number of failures on harmless mutants.
     brittle: u64,
 }
 
@@ -41,14 +43,15 @@ fn by_assertion(checks: &[CheckScore]) -> Vec<AssertionWork<'_>> {
     all
 }
 
-/// The checks with the same label that kill no mutant alone.
+/// The checks with the same label that are never the only check to kill a mutant.
 struct IdleChecks<'a> {
     label: &'a str,
     checks: u64,
     kills: u64,
 }
 
-/// Returns the checks that kill no mutant alone, grouped by label. Checks that kill no mutant at all come first.
+/// Returns the checks that are never the only check to kill a mutant, grouped by label. Checks that kill no mutant at
+/// all come first.
 fn idle(checks: &[CheckScore]) -> Vec<IdleChecks<'_>> {
     let mut all: Vec<IdleChecks<'_>> = Vec::new();
     let mut index = HashMap::new();

@@ -29,7 +29,7 @@ struct Page {
     operators: Vec<[String; 4]>,
     assertions: Vec<[String; 5]>,
     idle: Vec<[String; 3]>,
-    /// The result of the checks in words.
+    /// The strength of the checks in words.
     strength: String,
     groups: Vec<Group>,
     left_out: Vec<String>,
@@ -56,10 +56,10 @@ struct Section {
 /// The maximum number of cases, and of parts that are left out, in the section of a run's page.
 const LISTED: usize = 20;
 
-/// The maximum number of mutants of one operator in the section of a run's page.
+/// The maximum number of mutants of one mutation operator in the section of a run's page.
 const SHOWN: usize = 3;
 
-/// The survivors, or the brittle mutants, of one operator.
+/// The surviving harmful mutants of one mutation operator, or the harmless mutants that failed a check.
 struct Group {
     title: String,
     summary: String,
@@ -82,7 +82,7 @@ pub fn html(report: &MutationReport) -> Result<String, RenderError> {
 
 /// Returns the section "How strong are the checks" for the page of the run, which needs no script.
 ///
-/// The section lists the weakest cases, and a few mutants of each operator.
+/// The section lists the weakest cases, and a few mutants of each mutation operator.
 pub(crate) fn section(report: &MutationReport) -> Result<String, RenderError> {
     let (tone, word) = look(report);
     let mut weak: Vec<&CaseScore> = report.cases.iter().filter(|it| is_weak(it)).collect();
@@ -112,7 +112,7 @@ pub(crate) fn section(report: &MutationReport) -> Result<String, RenderError> {
     section.render().map_err(failed)
 }
 
-/// Returns the score for the head of the page of the run.
+/// Returns the mutation score for the head of the run's page.
 pub(crate) fn score_line(report: &MutationReport) -> String {
     score(&report.harmful)
 }
@@ -131,7 +131,7 @@ fn look(report: &MutationReport) -> (&'static str, &'static str) {
     }
 }
 
-/// Returns the reason of the verdict, and the numbers of mutants without a result.
+/// Returns the reason for the verdict, and the numbers of mutants without a result.
 fn notes(report: &MutationReport) -> Vec<String> {
     let notes = gate(report).map(|(_, sentence)| sentence).into_iter();
     notes.chain(undecided_lines(report)).collect()
@@ -224,7 +224,7 @@ fn operator(it: &OperatorScore) -> [String; 4] {
     [one_line(&it.operator), family.to_owned(), one_line(&it.summary), share]
 }
 
-/// Returns the survivors and the brittle mutants by operator, at most `most` of each.
+/// Returns the groups of mutants by mutation operator, with at most `most` mutants each.
 fn groups(report: &MutationReport, most: usize) -> Vec<Group> {
     let group = |operator: &OperatorScore| {
         let (all, word) = match operator.family {

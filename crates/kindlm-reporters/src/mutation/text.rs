@@ -17,7 +17,7 @@ const LISTED: usize = 10;
 
 /// Writes the result as text.
 ///
-/// By default, one difference is shown for each operator; a verbose style shows all.
+/// By default, one difference is shown for each mutation operator; a verbose style shows all.
 ///
 /// # Errors
 ///
@@ -103,7 +103,7 @@ fn checks(page: &mut Page<'_>, report: &MutationReport, style: &Style) -> fmt::R
     more(page, idle.len(), style, "more label")
 }
 
-/// Writes the survivors, or the brittle mutants, of each operator.
+/// Writes the surviving harmful mutants of each mutation operator, or the harmless mutants that failed a check.
 fn mutants(
     page: &mut Page<'_>,
     report: &MutationReport,

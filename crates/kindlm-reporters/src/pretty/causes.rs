@@ -11,7 +11,7 @@ use crate::plain::{head, one_line};
 /// The maximum number of causes that are listed.
 const MOST: usize = 8;
 
-/// The longest title, in bytes.
+/// The maximum length of a title, in bytes.
 const TITLE: usize = 100;
 
 /// Writes the causes that several cases have in common.

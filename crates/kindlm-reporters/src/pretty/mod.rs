@@ -213,7 +213,7 @@ fn compared(page: &mut Page<'_>, report: &AnyReport<'_>, verbosity: Verbosity) -
     page.blank()
 }
 
-/// Writes the watches of the judges: how many of their verdicts changed, and the evidence.
+/// Writes the results of the canaries: the number of changed verdicts of each judge, and the evidence of a change.
 fn watched(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     if report.canaries.is_empty() {
         return Ok(());
@@ -233,7 +233,7 @@ fn watched(page: &mut Page<'_>, report: &AnyReport<'_>) -> fmt::Result {
     page.blank()
 }
 
-/// Returns the result of a watch in words.
+/// Returns the result of a judge's canaries in words.
 fn canaries(it: &CanaryWatch) -> String {
     let Some(evidence) = it.evidence else { return "not asked".to_owned() };
     let mut text = match it.asked {

@@ -20,8 +20,10 @@ pub(super) struct Change {
 
 /// Returns the paths at which two JSON values differ.
 ///
-/// Returns `None` for evidence that is not a difference of JSON values, and also if lines are easier to read:
-/// for many or long values, and for arrays of different lengths, in which equal items may have moved.
+/// Returns `None` for other evidence than a difference of JSON values. Also returns `None` if a difference by lines is
+/// easier to read:
+/// - for many changes or long values
+/// - for arrays of different lengths, because equal items may have moved
 pub(super) fn of_evidence(evidence: &ResultEvidence) -> Option<Vec<Change>> {
     let ResultEvidence::Diff { format: DiffFormat::Json, expected, actual } = evidence else {
         return None;

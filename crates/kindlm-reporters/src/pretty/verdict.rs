@@ -14,7 +14,7 @@ use crate::plain::one_line;
 use crate::rerun::{self, word};
 use crate::{RenderError, Verbosity, verdict};
 
-/// The failure code that the assertions of the list form share.
+/// The failure code that many checks in `expect.assert` have in common.
 const COMMON_CODE: &str = "ASSERTION_FAILED";
 
 pub(super) fn render(

@@ -134,7 +134,7 @@ fn category(report: &AnyReport<'_>) -> String {
 /// The results of a run. Each case is read when its results are serialized.
 struct Results<'a> {
     report: &'a AnyReport<'a>,
-    /// The working folder below the root of the repository; see [`Style::folder`].
+    /// The working folder relative to the root of the repository; see [`Style::folder`].
     folder: &'a str,
     /// The number of results above the limit. It is known after the results are serialized.
     left_out: Cell<u64>,
@@ -208,7 +208,7 @@ fn location(place: &Place) -> Location {
     }
 }
 
-/// Returns the digest of a result that stays the same in the next run.
+/// Returns the fingerprint of a result. The same result has the same fingerprint in later runs.
 fn identity(names: [&str; 3]) -> String {
     let mut hash = Sha256::new();
     for name in names {
