@@ -6,7 +6,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-/// A generator of JSON Schemas that share their definitions.
+/// A generator of JSON Schemas with common definitions (`$defs`).
 ///
 /// The schemas are for deserialization, in draft 2020-12.
 pub struct Definitions(SchemaGenerator);

@@ -97,7 +97,8 @@ impl Once<'_> {
         Once { found: self.found, is_meant: self.is_meant }
     }
 
-    /// Adds the key or index of a nested value to the location if a duplicate was found inside this value.
+    /// If a nested value contains the duplicate key, adds the key or index of this value to the path of the duplicate
+    /// key.
     fn within<E>(&mut self, result: Result<(), E>, at: impl FnOnce() -> String) -> Result<(), E> {
         if let (Err(_), Some(found)) = (&result, self.found.as_mut()) {
             found.above.push(at());

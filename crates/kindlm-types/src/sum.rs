@@ -68,7 +68,7 @@ impl ExactSum {
             if lost == 0.0 {
                 continue;
             }
-            // Halfway between two doubles, the next part determines the direction of rounding.
+            // If the sum is halfway between two doubles, the next part determines the direction of rounding.
             if rest.next().is_some_and(|next| (lost < 0.0) == (next < 0.0)) {
                 let twice = lost * 2.0;
                 let up = sum + twice;

@@ -1,4 +1,4 @@
-//! Tool calls as the output of a model, in the forms of vendors.
+//! Tool calls as the output of a model, in the formats of vendors' APIs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{ToolCall, ecma};
 
-/// The form of an output that consists of tool calls: the form of a vendor's API.
+/// The format of an output that consists of tool calls, as in a vendor's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallForm {
@@ -45,7 +45,7 @@ impl CallForm {
 
     fn call(self, call: &ToolCall) -> Value {
         let name = &call.name;
-        // The forms of OpenAI and Ollama have the arguments as JSON text. Malformed arguments stay unchanged.
+        // In the formats of OpenAI and Ollama, the arguments are JSON text. Malformed arguments stay unchanged.
         let text = || match &call.malformed_arguments {
             Some(text) => text.clone(),
             None if call.arguments.is_null() => "{}".to_owned(),

@@ -35,7 +35,7 @@ pub struct Turn {
     pub usage: Usage,
     /// Time spent waiting for the provider, in milliseconds.
     pub latency_ms: f64,
-    /// The longest time to the first token of the requests in this turn; see [`Execution::first_token_ms`].
+    /// The maximum time to first token over the requests in this turn; see [`Execution::first_token_ms`].
     pub first_token_ms: Option<f64>,
 }
 
@@ -181,11 +181,11 @@ pub struct Written {
     pub options: Map<String, Value>,
     /// True if the prompt is written as messages.
     pub is_chat: bool,
-    /// The form in which tool calls become the output for checks; `None` if only the text is the output.
+    /// The format in which checks see tool calls as the output; `None` if checks see only the text.
     pub calls_as_output: Option<CallForm>,
 }
 
-/// Returns the longest time to the first token of all requests, including the next request.
+/// Returns the maximum time to first token over all requests, including the next request.
 ///
 /// Returns `None` if one of the times is unknown. `requests` is the number of requests before the next request.
 fn longest_first_token(requests: u32, longest: Option<f64>, next: Option<f64>) -> Option<f64> {
@@ -193,14 +193,16 @@ fn longest_first_token(requests: u32, longest: Option<f64>, next: Option<f64>) -
 }
 
 impl Turn {
-    /// Adds the time to the first token of the next request. Must be called before `requests` counts this request.
+    /// Adds the time to first token of the next request. Must be called before `requests` is incremented for this
+    /// request.
     pub fn add_first_token(&mut self, next: Option<f64>) {
         self.first_token_ms = longest_first_token(self.requests, self.first_token_ms, next);
     }
 }
 
 impl Execution {
-    /// Adds the time to the first token of the next request. Must be called before `requests` counts this request.
+    /// Adds the time to first token of the next request. Must be called before `requests` is incremented for this
+    /// request.
     pub fn add_first_token(&mut self, next: Option<f64>) {
         self.first_token_ms = longest_first_token(self.requests, self.first_token_ms, next);
     }
@@ -294,7 +296,9 @@ impl Execution {
         self.incomplete_output().or_else(earlier)
     }
 
-    /// Returns the declared kinds of evidence that the source neither records completely nor is known to have lost.
+    /// Returns the kinds of evidence that are complete only according to the suite's declaration.
+    ///
+    /// Kinds of which some evidence is known to be lost are omitted.
     pub fn only_declared(&self) -> BTreeSet<Channel> {
         let is_known = |it: &Channel| {
             self.completeness.coverage.includes(*it)
@@ -370,8 +374,8 @@ pub enum ExecutionError {
     Provider(ProviderError),
     /// The run stopped before the execution was started or finished.
     ///
-    /// The cause is the budget, a limit on failures, an interrupt, an error in storing results, or a missing output to
-    /// compare with.
+    /// The cause is the budget, a limit on failures, an interrupt, a failure to store results, or a missing output that
+    /// a comparison needs.
     NotRun {
         /// The reason why the run stopped.
         reason: String,
@@ -412,7 +416,7 @@ pub struct ExecutionResult {
     pub results: Vec<AssertionResult>,
     /// The outcome of the execution.
     pub outcome: Outcome,
-    /// The reason why the execution could not be carried out; `None` if it was.
+    /// The reason why the execution could not be carried out; `None` if the execution was carried out.
     pub error: Option<ExecutionError>,
     /// The cost of judging the execution in US dollars; `None` if a price is not known.
     pub judge_cost_usd: Option<f64>,
@@ -446,7 +450,7 @@ impl ExecutionResult {
     /// Returns true if all evidence is present, but the judgement is incomplete.
     ///
     /// Possible reasons: the provider of a judge failed, the run stopped before all questions were answered, or an
-    /// output to compare with is missing.
+    /// output that a comparison needs is missing.
     pub fn is_unjudged(&self) -> bool {
         match &self.error {
             None => {

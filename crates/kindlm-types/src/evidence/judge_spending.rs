@@ -26,7 +26,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl JudgeSpending {
-    /// Adds a spending to the entry of its judge. The entries are in order of first appearance.
+    /// Adds this spending to the entry of the same judge in `all`. A missing entry is appended.
     pub fn add_to(self, all: &mut Vec<Self>) {
         match all.iter_mut().find(|it| it.judge == self.judge) {
             Some(known) => {

@@ -56,15 +56,14 @@ pub struct LongPromptPrice {
 }
 
 impl LongPromptPrice {
-    /// Creates a price from the number of input tokens above which a prompt is long, and the prices of a million input
-    /// tokens and of a million output tokens, in US dollars.
+    /// Creates a price in US dollars per million tokens. A prompt with more than `above` input tokens is long.
     pub const fn new(above: u64, input: f64, output: f64) -> Self {
         Self { above, input, output, cached_input: None, cache_write: None }
     }
 }
 
 impl Price {
-    /// Creates a price from the prices of a million input tokens and of a million output tokens, in US dollars.
+    /// Creates a price in US dollars per million input tokens and per million output tokens.
     pub const fn new(input: f64, output: f64) -> Self {
         Self { input, output, cached_input: None, cache_write: None, long_prompt: None }
     }

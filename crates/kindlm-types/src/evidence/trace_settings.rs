@@ -16,7 +16,7 @@ pub struct TraceSettings {
     pub mapping: SpanMapping,
     /// The filter that selects spans.
     pub filter: SpanFilter,
-    /// The kinds of evidence in the spans that the suite declares complete.
+    /// The kinds of evidence that the suite declares complete in the spans.
     pub evidence: DeclaredEvidence,
 }
 

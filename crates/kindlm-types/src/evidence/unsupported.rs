@@ -12,17 +12,17 @@ use serde_json::{Map, Value};
 pub struct UnsupportedPart {
     /// The name of the type in the source.
     pub kind: String,
-    /// The first places of such parts; empty for lines of an agent, which are only counted.
+    /// The places of the first such parts; empty for output lines of an agent, which are only counted.
     ///
     /// A place is a pointer into a transcript, or a span of a trace.
     pub places: Vec<String>,
 }
 
 impl UnsupportedPart {
-    /// The metadata key of an object with the places of each unsupported type, for a transcript or a trace.
+    /// The metadata key for transcripts and traces. The value is an object from unsupported type to places.
     pub const METADATA_KEY: &'static str = "partsNotUnderstood";
 
-    /// The key, in the metadata of an agent, of an object with the number of lines of each unsupported type.
+    /// The key in the metadata of an agent. The value is an object from unsupported type to number of output lines.
     pub const LINES_KEY: &'static str = "unknownLines";
 
     /// Creates the value for the parts of one type, with their places.

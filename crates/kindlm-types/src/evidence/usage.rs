@@ -20,7 +20,7 @@ pub struct Usage {
     pub cached_input_tokens: Option<u64>,
     /// The part of the input tokens that was written to the provider's prompt cache; `None` if it was not reported.
     pub cache_write_tokens: Option<u64>,
-    /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
+    /// True if some tokens are not counted: those of the prompt, of the answer, or of one of several answers.
     pub partial: bool,
     /// True if at least one answer reports only a total, so that its input and output tokens are unknown.
     pub total_only: bool,
@@ -90,7 +90,7 @@ impl Usage {
 
     /// Removes both cache counts if every count is 0 or absent.
     ///
-    /// A lone 0 means that the source did not count.
+    /// A cache count of 0 without any other count means that the source did not count tokens.
     fn without_lone_zero(self) -> Self {
         let counts = self.input_tokens > 0
             || self.output_tokens > 0
@@ -230,7 +230,7 @@ struct Reported {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u64")]
     cache_write_tokens: Option<u64>,
-    /// True if tokens are missing: those of the prompt, of the answer, or of one of several answers.
+    /// True if some tokens are not counted: those of the prompt, of the answer, or of one of several answers.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     partial: bool,
     /// True if at least one answer reports only a total, so that its input and output tokens are unknown.

@@ -52,7 +52,7 @@ pub struct AgentSpec {
     /// tests with a `workspace`. Needs a Unix shell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub empty_folder: bool,
-    /// The JSON Schema of the answer, for `claude-code` and `codex`. For `codex`, it needs a Unix shell.
+    /// The JSON Schema of the answer, for `claude-code` and `codex`. For `codex`, a schema needs a Unix shell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<BTreeMap<String, Value>>")]
     pub output_schema: Option<Map<String, Value>>,
@@ -71,7 +71,8 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub ignore_lines: Vec<String>,
-    /// The kinds of evidence that are complete, for agents that do not report it. Reports mark them as declared.
+    /// The kinds of evidence that are complete, for agents that do not report completeness. Reports mark these kinds as
+    /// declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<DeclaredEvidence>,
 }

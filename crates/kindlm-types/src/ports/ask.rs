@@ -82,7 +82,7 @@ pub struct JudgeQuestion {
     pub temperature: Option<f64>,
     /// True if an earlier reply to this question was cut off at the token limit. The limit may then be doubled.
     pub after_cut: bool,
-    /// The number of bytes at the start of `user` that are equal in questions about other outputs.
+    /// The length in bytes of the prefix of `user` that questions about other outputs share.
     pub shared: usize,
 }
 
@@ -124,8 +124,8 @@ impl EmbeddingQuestion {
 impl Question {
     /// Returns a key that identifies the question.
     ///
-    /// The key ignores [`JudgeQuestion::shared`] and the name of the response format. An image counts by its
-    /// SHA-256.
+    /// The key ignores [`JudgeQuestion::shared`] and the name of the response format. For an image, the key contains
+    /// only the SHA-256.
     pub fn key(&self) -> String {
         match self {
             Self::Judge(q) => serde_json::json!([
@@ -192,7 +192,8 @@ pub enum Answer {
         model: String,
         /// The name of the model that answered, as the provider reported it, if it differs from the requested name.
         answered: Option<String>,
-        /// The provider's name of the model's configuration; `None` if the provider gives no name.
+        /// The system fingerprint: the provider's identifier for the model's configuration; `None` if the provider
+        /// reports none.
         fingerprint: Option<String>,
         /// The reason why the reply ended. A reply that was cut off may lack the judge's verdict.
         finish_reason: FinishReason,

@@ -50,8 +50,8 @@ impl MediaKind {
 
 /// An image, a sound or a file in a message.
 ///
-/// A new value has either data or an address. Records do not store data, so a value that is loaded from a record may have
-/// neither.
+/// A new value has either data or an address (URL). Records do not store data, so a value that is loaded from a record
+/// may have neither.
 ///
 /// ```
 /// use kindlm_types::{Media, MediaKind};
@@ -72,7 +72,7 @@ pub struct Media {
     pub media_type: Option<String>,
     /// The name for people and for providers, such as `cat.png`.
     pub name: String,
-    /// The address, which the provider gets; KindLM never requests it. `None` for a media with data.
+    /// The URL, which KindLM sends to the provider and never requests itself. `None` for a media with data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The size of the data in bytes; `None` for a media with an address.

@@ -203,7 +203,8 @@ pub struct Prompt {
     pub response_format: Option<ResponseFormat>,
     /// The index of this answer among several independent answers to the same request, from 0.
     ///
-    /// This is the repeat, or a judge's sample. It is not sent to providers, but separates their stored replies.
+    /// This is the repeat, or a judge's sample. It is not sent to providers, but is part of the cache key of stored
+    /// replies.
     #[serde(default, skip_serializing_if = "is_first")]
     pub sample: u32,
     /// The variables of the test, for providers that accept them: programs, and some APIs.
@@ -217,7 +218,7 @@ pub struct Prompt {
     /// Providers that take one text then get the messages as JSON, even a single one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chat: bool,
-    /// The number of bytes at the start of the last message that are equal in other requests.
+    /// The length in bytes of the last message's prefix that other requests share.
     ///
     /// Providers whose prompt cache needs a marker use this length. Otherwise, the length does not change the request.
     #[serde(skip)]
@@ -323,7 +324,7 @@ impl FinishReason {
         self.broke_off().map(|why| format!("{why}{advice}"))
     }
 
-    /// Returns the finish reason that a vendor's own name denotes; any other finish reason unchanged.
+    /// Converts a vendor's own name into the finish reason that it denotes. Other finish reasons stay unchanged.
     fn meant(&self) -> Self {
         match self {
             Self::Other(word) => Self::of_vendor(word),

@@ -89,8 +89,8 @@ pub type CompileScript = dyn Fn(&ScriptQuestion) -> Result<(), ScriptError> + Se
 
 /// The port to the script host, which answers each [`ScriptQuestion`].
 pub trait ScriptRunner: Send + Sync {
-    /// Runs a script to its end. Fails if the script is stopped or cannot be run. An exception that the script throws is an
-    /// answer, not an error.
+    /// Runs a script to its end. Fails if the script is stopped or cannot be run. An exception that the script throws
+    /// is an answer, not an error.
     fn run<'a>(
         &'a self,
         question: &'a ScriptQuestion,

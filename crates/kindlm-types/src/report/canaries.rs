@@ -1,9 +1,12 @@
-//! Canaries: outputs of a judge's calibration about which the judge is asked again during a run.
+//! Canaries: outputs from a judge's calibration that the judge judges again during a run.
+//!
+//! A different verdict is evidence that the judge has changed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The result of asking a judge again about outputs of its calibration, during a run.
+/// A watch: during a run, a judge judges outputs from its calibration again. A different verdict is evidence that the
+/// judge has changed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CanaryWatch {
@@ -13,24 +16,25 @@ pub struct CanaryWatch {
     pub check: String,
     /// The number of outputs with a verdict; 0 if the judge was not asked.
     pub asked: u64,
-    /// The number of outputs with another verdict than in the calibration.
+    /// The number of outputs whose verdict differs from the verdict in the calibration.
     pub different: u64,
-    /// The number of outputs without a readable verdict, which are not evidence.
+    /// The number of outputs without a readable verdict. They do not count as evidence.
     pub errored: u64,
-    /// The number of watches since the calibration, including a watch in this run.
+    /// The number of watches since the calibration, including this one if the judge was asked.
     pub watches: u64,
-    /// The evidence of a change after all watches: 1 is no evidence, and 20 is the alarm. `null` if there is no calibration.
+    /// The e-value for a change of the judge after all watches: 1 is no evidence, and 20 raises the alarm. `null` if
+    /// there is no calibration.
     pub evidence: Option<f64>,
-    /// The reason why the judge counts as changed; absent if it does not.
+    /// The reason why the judge counts as changed; absent without an alarm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
     /// The reason why these canaries are unlikely to detect a change of the judge; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
-    /// The reason why the judge was not asked; absent if it was.
+    /// The reason why the judge was not asked; absent if the judge was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_asked: Option<String>,
-    /// The cost in US dollars; `null` if a price is unknown. It is part of the run's cost of judges.
+    /// The cost in US dollars; `null` if a price is unknown. The run's cost of judges includes this cost.
     pub cost_usd: Option<f64>,
     /// The known part of the cost in US dollars.
     pub known_cost_usd: f64,

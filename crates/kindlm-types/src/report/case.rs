@@ -81,7 +81,7 @@ pub struct CheckCounts {
     pub probabilistic_total: u64,
 }
 
-/// The rule that ends the repeats of a case early, with its decision.
+/// The stopping rule that can end the repeats of a case early, with the decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct EarlyEnd {
@@ -96,7 +96,7 @@ pub struct EarlyEnd {
 }
 
 impl EarlyEnd {
-    /// Creates the end of at most `max` repeats.
+    /// Creates the stopping rule for at most `max` repeats, with the decision.
     pub const fn new(max: u32, test: Option<RateTest>, decision: Option<Decision>) -> Self {
         Self { max, test, decision }
     }
@@ -140,7 +140,7 @@ pub struct CaseResult {
     pub task_digest: Option<String>,
     /// The name of the cluster of cases that depend on each other, if the test sets one.
     pub cluster: Option<String>,
-    /// The position in the plan of the whole run, from 0, if the report covers a shard.
+    /// The position among the cases of the whole run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
     /// The place of the test in the suite, if it is known.
     pub source: Option<SourcePlace>,
@@ -171,7 +171,7 @@ pub struct CaseResult {
     pub cost: Cost,
     /// The tokens used over all repeats.
     pub total_tokens: u64,
-    /// The rule that ends the repeats early; `None` if their number is fixed.
+    /// The stopping rule of the repeats; `None` if the number of repeats is fixed.
     pub early_end: Option<EarlyEnd>,
     /// The repeats, sorted by `repeat`.
     pub executions: Vec<ExecutionResult>,

@@ -15,18 +15,19 @@ pub struct Comparison {
     pub after: ComparedRun,
     /// The result of the comparison.
     pub verdict: ComparisonVerdict,
-    /// The accepted rate of false alarms, above 0 and below 1. Without a change, a regression is reported at most this
-    /// often.
+    /// The significance level, above 0 and below 1: the accepted rate of false alarms. Without a change, a regression
+    /// is reported at most this often.
     pub alpha: f64,
     /// The pass rates of the compared cases; absent if no case can be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pass_rate: Option<RateChange>,
     /// The cases of both runs: first those that changed most, then the others in the order of the runs.
     pub cases: Vec<CaseChange>,
-    /// The pass rate of each assertion over the compared cases, by label if labels are shared, the largest fall first.
+    /// The pass rate of each assertion over the compared cases, the largest fall first. A label that several cases
+    /// share has its own entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assertions: Vec<AssertionChange>,
-    /// The prompts, rules, models and judges that differ between the runs.
+    /// The version of KindLM, and the prompts, rules, models and judges, where they differ between the runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<ConditionChange>,
 }
@@ -73,18 +74,20 @@ pub struct ComparedRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum ComparisonVerdict {
-    /// The pass rate fell, and chance explains it in at most `alpha` of such comparisons.
+    /// The pass rate fell significantly: the p value is at most `alpha`.
     Regression,
-    /// The pass rate rose, and chance explains it in at most `alpha` of such comparisons.
+    /// The pass rate rose significantly: the p value is at most `alpha`.
     Improved,
-    /// The pass rate did not fall by more than the margin.
+    /// No regression: the 95% confidence interval excludes a fall of the pass rate by the non-inferiority margin or
+    /// more.
     NoRegressionBeyond {
-        /// The margin as a share: 0.05 is 5 percentage points.
+        /// The non-inferiority margin, the largest fall that is tolerated: 0.05 is 5 percentage points.
         margin: f64,
     },
-    /// The runs are too small to exclude a fall by more than the margin.
+    /// The runs are too small to exclude a fall of the pass rate by the non-inferiority margin or more.
     NotEnoughData {
-        /// The smallest fall that runs of this size show in 80 % of comparisons, as a share; absent if they show none.
+        /// The minimum detectable fall at a power of 80 %, as a share. Absent if it cannot be computed, or if runs of
+        /// this size detect no fall.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detectable: Option<f64>,
     },
@@ -133,7 +136,7 @@ pub struct RateChange {
     pub low: f64,
     /// The upper end of the 95% confidence interval of the difference, from -1 to 1.
     pub high: f64,
-    /// The one-sided p value of the difference in its direction; 1 without a difference.
+    /// The one-sided p value, in the direction of the difference; 1 without a difference.
     pub p_value: f64,
 }
 
@@ -154,7 +157,8 @@ pub struct CaseChange {
     /// The pass rate after; absent if the case was not run or not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<PassRate>,
-    /// The p value of the change of this case, adjusted for the number of cases; absent if it was not compared.
+    /// The p value of this case's change, adjusted for multiple testing over all cases; absent if the case was not
+    /// compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_value: Option<f64>,
 }
@@ -176,11 +180,11 @@ impl CaseChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum CaseChangeKind {
-    /// The pass rate of this case alone fell beyond chance.
+    /// The pass rate fell, and the adjusted p value of the case is at most `alpha`.
     Regression,
-    /// The pass rate of this case alone rose beyond chance.
+    /// The pass rate rose, and the adjusted p value of the case is at most `alpha`.
     Fix,
-    /// The pass rate changed; the repeats of this case alone cannot exclude chance.
+    /// The pass rate changed, but the adjusted p value of the case is above `alpha`.
     Changed,
     /// The pass rate is equal in both runs.
     Unchanged,
@@ -193,7 +197,7 @@ pub enum CaseChangeKind {
         /// The reason.
         reason: String,
     },
-    /// The runs measured different things under the name of this case.
+    /// Both runs have a case with this name, but the runs measured different things.
     NotComparable {
         /// The difference between the runs.
         reason: String,
@@ -209,30 +213,31 @@ impl CaseChangeKind {
         }
     }
 
-    /// Returns true if the comparison measured the case.
+    /// Returns true if the pass rates of the case in the two runs were compared.
     pub fn is_compared(&self) -> bool {
         matches!(self, Self::Regression | Self::Fix | Self::Changed | Self::Unchanged)
     }
 }
 
-/// The pass rate of the checks with one assertion, and perhaps one label, over the compared cases.
+/// The change of one assertion's pass rate over the compared cases. With a label, only the checks with this label
+/// count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct AssertionChange {
     /// The assertion's id, such as `judge`; for a prompt assertion the id of its rule.
     pub assertion: String,
-    /// The label of the checks, if several cases have the label and the assertion has other labels; otherwise absent.
+    /// The label of the checks. Present only if several cases share the label, and the assertion also has other labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The pass rates, with the p value of this assertion alone.
     pub change: RateChange,
-    /// The p value of the change, adjusted for the number of assertions.
+    /// The p value of the change, adjusted for multiple testing over all assertions.
     pub adjusted_p_value: f64,
 }
 
 impl AssertionChange {
-    /// Creates the change of the checks with an assertion, and with a label if it has several.
+    /// Creates the change of an assertion. With a label, only the checks with this label count.
     pub fn new(
         assertion: impl Into<String>,
         label: Option<String>,

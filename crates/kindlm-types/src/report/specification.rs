@@ -77,12 +77,12 @@ pub struct CheckInfo {
     /// The threshold that decides the verdict; absent if no threshold decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// The reason why the check is skipped; absent if it is not.
+    /// The reason why the check is skipped; absent if the check is not skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip: Option<String>,
 }
 
-/// The judges of a kind of check.
+/// The models that judge one type of check, with their settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgeInfo {
@@ -100,7 +100,7 @@ pub struct JudgeInfo {
     pub rules: Vec<String>,
     /// The digests of the judges' instructions, in the order of their use.
     pub instructions: Vec<String>,
-    /// The measured agreement with people; absent if the run found no calibration of these judges for these
+    /// The measured agreement with people. Absent if the run found no calibration of these judges that covers these
     /// instructions and all criteria.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<JudgeCalibration>,
@@ -125,7 +125,8 @@ pub struct JudgeCalibration {
     pub labels: u64,
     /// The time when the judges were asked, in RFC 3339.
     pub calibrated_at: String,
-    /// The reason why the calibration no longer holds: a watch found that a judge has changed. Absent without an alarm.
+    /// The reason why the calibration no longer holds: the canaries of a run showed that a judge has changed. Absent
+    /// without such a change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alarm: Option<String>,
 }
@@ -146,7 +147,7 @@ pub struct JudgeIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InstructionsInfo {
-    /// The digest, which judgements name.
+    /// The digest, by which judgements refer to the instructions.
     pub digest: String,
     /// The text.
     pub text: String,

@@ -22,14 +22,14 @@ pub enum ResultEvidence {
         /// The actual value. JSON is indented by two spaces.
         actual: String,
     },
-    /// Places in a text that were found.
+    /// The places in a text at which a check found a match.
     Matches {
         /// The text that was searched.
         of: CheckedText,
-        /// The places that were found, in the order of the text.
+        /// The places of the matches, in the order of the text.
         spans: Vec<TextSpan>,
     },
-    /// Texts or values that were looked for and not found.
+    /// Expected texts or values that the check did not find.
     Absent {
         /// The text that was searched.
         of: CheckedText,
@@ -58,7 +58,7 @@ pub enum ResultEvidence {
         /// The recorded actions.
         actual: Vec<String>,
     },
-    /// The end of a command.
+    /// The exit code of a command, with the end of its output.
     Command {
         /// The exit code; `None` if the command did not end by itself.
         #[serde(default)]

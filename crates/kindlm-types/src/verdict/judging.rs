@@ -16,10 +16,11 @@ pub struct Judging {
     /// The id of the model that judged; `None` if several votes were combined.
     #[serde(rename = "judgeModel", skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The provider's name of the model that answered, if another model was requested.
+    /// The name of the model that answered, as the provider reported it, if it differs from the requested name.
     #[serde(rename = "answeredModel", skip_serializing_if = "Option::is_none")]
     pub answered: Option<String>,
-    /// The provider's name of the configuration of the model that answered; `None` if the provider reported none.
+    /// The provider's identifier for the configuration of the model that answered; `None` if the provider reported
+    /// none.
     #[serde(rename = "systemFingerprint", skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// The number of requests to the judge; `None` if the judge was asked at most once.
@@ -31,7 +32,7 @@ pub struct Judging {
     /// The digest of the criterion; `None` if the check has no criterion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub criterion: Option<String>,
-    /// True if the judgement is a tie, which has no verdict that could be inverted.
+    /// True if the judgement is a tie: outputs are equal or have equal scores, or the verdict depends on their order.
     #[serde(skip_serializing_if = "is_false")]
     pub tie: bool,
     /// True if judgements differ: some votes pass and others fail.
@@ -75,10 +76,11 @@ pub struct JudgeVote {
     /// The id of the model that was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<String>,
-    /// The provider's name of the model that answered, if another model was requested.
+    /// The name of the model that answered, as the provider reported it, if it differs from the requested name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered_model: Option<String>,
-    /// The provider's name of the configuration of the model that answered; `None` if the provider reported none.
+    /// The provider's identifier for the configuration of the model that answered; `None` if the provider reported
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_fingerprint: Option<String>,
     /// The index of the sample, from 0, if a judge was asked several times.

@@ -245,12 +245,13 @@ pub enum Class {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// All checks held. With a `threshold`, the mean score reached it. A case needs the pass rate `passRateMin`.
+    /// All checks held or, with a `threshold`, the mean score reached the threshold. A case passes if its pass rate
+    /// reaches `passRateMin`.
     Passed,
     /// The conditions of `Passed` hold, but a soft check failed.
     Scored,
-    /// A gate-severity check failed. With a `threshold`, the mean score is below it. The pass rate of a case is below
-    /// `passRateMin`, or its repeats ended without a decision.
+    /// A gate-severity check failed. With a `threshold`, the mean score is below the threshold, or a required check
+    /// failed. A case fails if its pass rate is below `passRateMin`, or if its repeats ended without a decision.
     Failed,
     /// The execution could not be carried out or judged.
     Errored,

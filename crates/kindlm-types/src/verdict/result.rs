@@ -202,7 +202,7 @@ impl AssertionResult {
         told.flat_map(Self::findings).collect()
     }
 
-    /// Lets the comparison decide the score of the execution.
+    /// Marks the result as a comparison that decides the score of the execution.
     ///
     /// The comparison then has no share in the mean score. An output that the comparison does not select fails and
     /// scores 0, regardless of the test's threshold.

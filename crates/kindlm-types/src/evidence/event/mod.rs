@@ -122,7 +122,7 @@ pub enum Event {
     /// Tokens that were used.
     #[serde(rename = "usage")]
     Usage {
-        /// The tokens since the last usage event.
+        /// The tokens since the previous usage event.
         #[serde(flatten)]
         usage: Usage,
         /// The cost of these tokens in US dollars, if the agent reports it.
@@ -320,7 +320,7 @@ impl Event {
         let events = calls.iter().flat_map(Self::of_call);
         let mut ids = std::collections::HashSet::new();
         if !calls.iter().all(|it| ids.insert(&it.id)) {
-            // `Facts` assigns a result to the last call with the same id before the result.
+            // `Facts` assigns each result to the latest earlier call with the same id.
             return events.collect();
         }
         let (asked, answered): (Vec<_>, Vec<_>) =

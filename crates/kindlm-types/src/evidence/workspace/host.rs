@@ -54,7 +54,8 @@ pub trait OpenWorkspace: Send + Sync {
 
     /// Returns the isolated folder for an agent that receives messages while it runs.
     ///
-    /// `env` lists the names of the agent's environment variables. Some isolations pass on only these variables.
+    /// `env` lists the names of the agent's environment variables. Some kinds of isolation pass only these variables to
+    /// the agent.
     fn for_agent(&self, env: &[String]) -> AgentFolder;
 
     /// Returns the reason why the isolation did not start the agent's command.

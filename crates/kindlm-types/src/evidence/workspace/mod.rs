@@ -102,10 +102,10 @@ pub struct FileChange {
     pub binary: bool,
     /// The text after the change, with replacement characters for invalid UTF-8.
     ///
-    /// Absent if the file was deleted, is binary, is not a regular file, or was cut.
+    /// Absent if the file was deleted, is binary, is not a regular file, or is too large (see `cut`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The unified diff, if the file was a text before and is now a text or deleted; absent if it was cut.
+    /// The unified diff, if the file was a text before and is now a text or deleted; absent if the diff is too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
     /// True if the text or diff was omitted because it is too large.

@@ -142,7 +142,7 @@ pub enum TestFormat {
     Junit,
     /// The Test Anything Protocol: `node --test --test-reporter=tap`, `prove`, `bats`.
     Tap,
-    /// `cargo nextest run --message-format libtest-json`, or JUnit XML as written by its `junit` setting.
+    /// `cargo nextest run --message-format libtest-json`, or the JUnit XML that nextest's `junit` setting enables.
     CargoNextest,
     /// The output of `cargo test`.
     CargoTest,

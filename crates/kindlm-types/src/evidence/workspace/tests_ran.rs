@@ -20,7 +20,7 @@ pub struct TestsRan {
     /// The individual tests, in the order of the report.
     #[serde(default)]
     pub tests: Vec<TestRan>,
-    /// The reason why the report is not reliable; absent if it is.
+    /// The reason why the report is not reliable; absent if the report is reliable.
     ///
     /// An unreliable report is missing or unreadable, names no test, or contradicts the exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]

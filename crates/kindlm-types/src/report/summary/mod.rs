@@ -28,7 +28,7 @@ pub struct SuiteTotals {
     pub cases: u64,
     /// The number of cases that held, and of which no repeat is scored.
     pub passed: u64,
-    /// The number of cases that held, and of which a repeat is scored: a soft check failed in it.
+    /// The number of cases that held, with at least one scored repeat (a soft check failed).
     pub scored: u64,
     /// The number of cases whose pass rate is too low or undecided.
     pub failed: u64,
@@ -99,23 +99,24 @@ pub struct ModelTotals {
     pub tokens: Option<Percentiles>,
     /// The cost of an execution in US dollars; `None` if no cost is known.
     pub cost_usd: Option<Percentiles>,
-    /// The distributions of the latency, the tokens and the cost; empty if nothing was measured.
+    /// The histograms of the latency, the tokens and the cost; empty if nothing was measured.
     ///
-    /// For each quantity, all models of a report have equal ranges.
+    /// For each quantity, the histograms of all models have the same bins.
     pub distributions: Vec<Distribution>,
     /// The totals of the model's named scores, in order of first appearance.
     pub named_scores: Vec<NamedTotal>,
 }
 
-/// The distribution of a quantity over the executions of a model.
+/// The histogram of a quantity over the executions of a model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Distribution {
     /// The quantity.
     pub quantity: Quantity,
-    /// The end of the ranges, which start at 0.
+    /// The upper end of the last bin. The first bin starts at 0.
     pub end: f64,
-    /// The numbers of executions in ranges of equal width. The last range also has the executions above `end`.
+    /// The number of executions in each bin. All bins have equal width. The last bin also counts the executions above
+    /// `end`.
     pub bins: Vec<u64>,
     /// The percentiles of the model's executions.
     pub percentiles: Percentiles,
@@ -268,7 +269,7 @@ impl<C: CaseSource + ?Sized> Report<C> {
         summary
     }
 
-    /// Returns the differences of the other models to the first model of the report, on the tests that both ran.
+    /// Returns the differences between the first model of the report and each other model, on their common tests.
     pub fn model_differences(&self) -> Vec<ModelDifference> {
         self.cases.tally().model_differences(&self.models)
     }

@@ -6,7 +6,7 @@ use kindlm_stats::{Confidence, Difference, Interval, Tally, mean_difference};
 
 use crate::{CaseResult, Outcome};
 
-/// The difference of a model to another model on the tests that both ran.
+/// The difference between two models in the share of tests that held, on their common tests.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelDifference {
@@ -56,7 +56,8 @@ impl Pairs {
         }
     }
 
-    /// Returns the differences of the other models to the model `against`. A model without a common test is left out.
+    /// Returns the difference between each other model and the model `against`. A model without common tests is left
+    /// out.
     pub(super) fn differences(&self, against: &str) -> Vec<ModelDifference> {
         let Some(reference) = self.models.iter().position(|it| it == against) else {
             return Vec::new();

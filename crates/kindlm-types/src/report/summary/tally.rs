@@ -55,7 +55,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns an empty tally for cases of which no two belong to the same cluster.
+    /// Returns an empty tally for cases that each form a cluster of their own.
     pub fn of_independent_cases() -> Self {
         Self { is_independent: true, ..Self::default() }
     }
@@ -191,7 +191,7 @@ impl Tally {
         }
     }
 
-    /// Returns the differences of the other models to the first of `models` that has results.
+    /// Returns the differences between the first of `models` that has results and each other model.
     pub(crate) fn model_differences(&self, models: &[ModelInfo]) -> Vec<ModelDifference> {
         let first = models.iter().find(|it| self.models.get(it.id.as_str()).is_some());
         first.map(|it| self.pairs.differences(&it.id)).unwrap_or_default()
@@ -265,7 +265,7 @@ impl Tally {
             .collect()
     }
 
-    /// Returns the end of the ranges of a quantity.
+    /// Returns the upper end of the histogram of a quantity.
     ///
     /// The end is the largest measurement of all models, but at most twice the largest 95th percentile. So a few
     /// extreme executions do not hide the others. If the percentile is 0, only the largest measurement counts. Without
@@ -289,7 +289,7 @@ struct JudgeSum {
     known_usd: ExactSum,
 }
 
-/// The number of ranges of a distribution.
+/// The number of bins of a histogram.
 const BINS: usize = 24;
 
 impl Quantity {
@@ -309,7 +309,7 @@ struct OfModel {
 }
 
 impl OfModel {
-    /// Returns the distributions of the measured quantities, each with the end of its ranges.
+    /// Returns the histograms of the measured quantities. `ends` has the upper end of each quantity's histogram.
     fn distributions(&self, ends: &[(Quantity, f64)]) -> Vec<Distribution> {
         let known = ends.iter().filter(|(_, end)| *end > 0.0);
         let found = known.filter_map(|(quantity, end)| {
@@ -439,8 +439,8 @@ impl<K, V> Default for OrderedMap<K, V> {
 }
 
 impl<K: Eq, V: Default> OrderedMap<K, V> {
-    /// Returns the entry of `key`, which is created if missing. Moves its first appearance to `place` if `place` is
-    /// earlier.
+    /// Returns the entry of `key`, and creates a missing entry. An earlier `place` replaces the entry's first
+    /// appearance.
     fn entry<Q>(&mut self, place: CasePosition, key: &Q) -> &mut V
     where
         Q: Eq + ToOwned<Owned = K> + ?Sized,
