@@ -1,4 +1,4 @@
-//! The result of `kindlm bisect`, version 1: the commit or the changes since which a case fails.
+//! The result of `kindlm bisect`, version 1: the commit or the changes that make a case fail.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The `schemaVersion` of this format.
 pub const VERSION: u32 = 1;
 
-/// The search for the commit or the changes since which a case fails.
+/// The search for the commit or the changes that make a case fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM bisect result")]
@@ -25,7 +25,7 @@ pub struct Bisection {
     pub model: String,
     /// The kind of the candidates.
     pub kind: CandidateKind,
-    /// The commits from the good one to the bad one, oldest first, without the good one; or the changes of the suite.
+    /// The commits after the good commit, up to the bad commit, oldest first; or the changes of the suite.
     pub candidates: Vec<Candidate>,
     /// The test that decides if the case passes.
     pub test: DecisionTest,
@@ -33,8 +33,9 @@ pub struct Bisection {
     pub steps: Vec<Step>,
     /// The result of the search.
     pub answer: Answer,
-    /// The highest probability that the answer is wrong, from 0 to 1: the sum over all decisions. The bound is valid if
-    /// the true pass rate of each try is at most `test.fail` or at least `test.pass`.
+    /// An upper bound of the probability that the answer is wrong, from 0 to 1: the sum of the error probabilities of
+    /// all decisions. The bound is valid if the true pass rate of each try is at most `test.fail` or at least
+    /// `test.pass`.
     pub error_bound: f64,
     /// The number of executions.
     pub executions: u64,
@@ -184,7 +185,7 @@ pub enum Answer {
         /// The reason.
         reason: String,
     },
-    /// The search cannot begin: the good end does not pass, the bad end does not fail, or one of them is not decided.
+    /// The search cannot begin: the case does not pass at the good end of the range, or does not fail at the bad end.
     NotReproduced {
         /// The reason.
         reason: String,

@@ -46,7 +46,7 @@ pub struct Record {
     pub complete_for: Option<std::collections::BTreeSet<kindlm_types::Channel>>,
     /// The reasons why evidence is missing, such as a lost span; empty if none is known to be missing.
     ///
-    /// Checks of the output, of success and of absence are errored, because they need the missing evidence.
+    /// The checks that need the missing evidence are errored: checks of the output, of success and of absence.
     #[serde(deserialize_with = "super::null_as_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("type" = ["array", "null"]))]
     pub incomplete: Vec<String>,
@@ -303,8 +303,8 @@ pub struct EvaluatedResult {
     /// The name of the score that this check contributes to; absent without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// Other data. `component_results` are the results of the check's parts, in this format; `named_scores` are its
-    /// further scores.
+    /// Other data. `component_results` are the results of the check's parts, in this format. `named_scores` are the
+    /// check's further named scores.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
 }
@@ -344,7 +344,7 @@ pub struct BatchResults {
     pub average_score: Option<f64>,
     /// The totals of each prompt assertion, by id.
     pub assertion_breakdown: BTreeMap<String, AssertionBreakdown>,
-    /// The number of results that `assertion_breakdown` omits, because it has too many ids.
+    /// The number of results that `assertion_breakdown` omits, because the number of ids is limited.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub results_left_out: u64,
 }

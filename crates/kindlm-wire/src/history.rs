@@ -63,16 +63,16 @@ pub struct Series {
     pub unit: Unit,
     /// The runs at which the rate changed, oldest first.
     pub change_points: Vec<ChangePoint>,
-    /// The first run of the current rate: the last change point, or the last change of the prompt, the variables or the
-    /// checks of the case. Absent if the current rate begins with the oldest run.
+    /// The id of the first run of the current rate. A new rate begins at a change point, and when the prompt, the
+    /// variables or the checks of the case change. Absent if the current rate begins with the oldest run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// The rate from the run `since` on; its `rate` is `null` if nothing was judged.
     pub current: Rate,
-    /// True if some units from the run `since` on held and others failed; `null` if fewer than two were judged, and for
-    /// a whole suite.
+    /// True if, from the run `since` on, some units held and others failed. `null` if fewer than two units were judged,
+    /// and for a whole suite.
     pub flaky: Option<bool>,
-    /// The runs in which a case has another outcome than in its last judged run before, oldest first.
+    /// The runs in which the outcome of a case differs from its outcome in the previous judged run, oldest first.
     ///
     /// For a whole suite, only the newest run is compared with the run before it.
     pub flips: Vec<Flip>,
@@ -104,7 +104,8 @@ pub enum Unit {
     Cases,
     /// The repeats of a case.
     Repeats,
-    /// The runs of a case. The number of repeats of a run that ended early depends on their results, so a run counts once.
+    /// The runs of a case whose repeats may end early. The number of such repeats depends on their results, so each run
+    /// counts once.
     Runs,
 }
 
@@ -117,7 +118,8 @@ pub struct Entry {
     pub run: String,
     /// The start time, RFC 3339 in UTC.
     pub started_at: String,
-    /// The outcome of the run or of the case: `passed`, `scored`, `failed`, `errored`, `skipped` or `interrupted`.
+    /// The outcome of the run or of the case: `passed`, `scored`, `failed`, `undecided`, `errored`, `skipped` or
+    /// `interrupted`.
     pub outcome: String,
     /// The cases of the suite that held, or the repeats of the case; its `rate` is `null` if nothing was judged.
     pub held: Rate,
@@ -169,7 +171,7 @@ impl Entry {
     }
 }
 
-/// A run from which on the rate is different.
+/// A change point: the first run with a different rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -180,7 +182,7 @@ pub struct ChangePoint {
     pub before: Rate,
     /// The rate from this change point to the next one.
     pub after: Rate,
-    /// The probability that a series with a constant rate shows such a change.
+    /// The p value: the probability that a series with a constant rate shows such a change.
     pub p_value: f64,
 }
 
@@ -191,7 +193,7 @@ impl ChangePoint {
     }
 }
 
-/// Cases with another outcome than in the run before, and the changes between the two runs.
+/// The cases whose outcome differs between two runs, and the recorded changes between these runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -218,7 +220,7 @@ impl Flip {
     }
 }
 
-/// A case with another outcome than before.
+/// A case whose outcome differs between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -306,7 +308,7 @@ impl ValueChange {
     }
 }
 
-/// A file of the suite that differs.
+/// A file of the suite that differs between two runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

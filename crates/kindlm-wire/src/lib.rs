@@ -4,7 +4,7 @@
 //! [`history`], [`bisect`] and [`plan`] are the results of `kindlm mutate`, `kindlm history`, `kindlm bisect` and
 //! `kindlm plan`.
 //!
-//! Unknown fields are ignored. So an older KindLM can read a report of a newer KindLM, if the reports have the same
+//! Unknown fields are ignored. So an older KindLM can read a report of a newer KindLM, if both versions use the same
 //! `schemaVersion`. Any other `schemaVersion` is rejected.
 
 pub mod bisect;

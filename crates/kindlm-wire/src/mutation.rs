@@ -20,11 +20,12 @@ pub struct MutationReport {
     pub run: String,
     /// The name of the suite.
     pub suite: String,
-    /// The share of harmful mutants that a check failed, from 0 to 1; `null` if no mutant was decided.
+    /// The mutation score: the share of harmful mutants that were killed, from 0 to 1; `null` if no harmful mutant was
+    /// killed or survived.
     pub score: Option<f64>,
     /// The harmful mutants of all cases.
     pub harmful: MutantCounts,
-    /// The harmless mutants of all cases. A killed one is called brittle, because a check failed although nothing
+    /// The harmless mutants of all cases. A killed harmless mutant shows a brittle check, which failed although nothing
     /// important changed.
     pub harmless: MutantCounts,
     /// The gate `mutationScoreMin`, or `--min`; absent without either.
@@ -36,9 +37,9 @@ pub struct MutationReport {
     pub cases: Vec<CaseScore>,
     /// The checks of all mutated cases, by case.
     pub checks: Vec<CheckScore>,
-    /// The harmful mutants that no check failed.
+    /// The harmful mutants for which no check failed.
     pub survivors: Vec<MutantDiff>,
-    /// The harmless mutants that a check failed.
+    /// The harmless mutants for which a check failed.
     pub brittle: Vec<MutantDiff>,
     /// The evidence, the checks and the cases that were left out, with the reasons.
     pub left_out: Vec<LeftOut>,
@@ -69,11 +70,11 @@ impl MutationReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MutantCounts {
-    /// The mutants that a check failed.
+    /// The mutants for which at least one check failed.
     pub killed: u64,
-    /// The mutants that every check passed.
+    /// The mutants for which every check passed.
     pub survived: u64,
-    /// The mutants that no check failed, but that at least one check could not decide.
+    /// The mutants for which no check failed, but at least one check could not be decided.
     pub errored: u64,
     /// The mutants that were not judged, because the budget was used up or the run was interrupted.
     pub not_judged: u64,
@@ -197,7 +198,7 @@ pub struct CaseScore {
     pub case: String,
     /// The model's id in the suite.
     pub model: String,
-    /// The share of killed harmful mutants, from 0 to 1; `null` if no mutant was decided.
+    /// The share of harmful mutants that were killed, from 0 to 1; `null` if no harmful mutant was killed or survived.
     pub score: Option<f64>,
     /// The harmful mutants.
     pub harmful: MutantCounts,
@@ -217,7 +218,7 @@ impl CaseScore {
     }
 }
 
-/// The mutants of one case that one check failed or could not decide.
+/// The results of one check for the mutants of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -234,13 +235,13 @@ pub struct CheckScore {
     pub assertion: String,
     /// The check's label.
     pub label: String,
-    /// The number of harmful mutants that the check failed.
+    /// The number of harmful mutants for which the check failed.
     pub kills: u64,
     /// The number of harmful mutants that would survive without this check.
     pub kills_alone: u64,
-    /// The number of harmful mutants that the check could not decide.
+    /// The number of harmful mutants for which the check could not be decided.
     pub errored: u64,
-    /// The number of harmless mutants that the check failed.
+    /// The number of harmless mutants for which the check failed.
     pub brittle: u64,
 }
 
@@ -287,7 +288,7 @@ pub struct MutantDiff {
 }
 
 impl MutantDiff {
-    /// Creates a survivor: a mutant that no check failed.
+    /// Creates a survivor: a mutant for which no check failed.
     pub fn new(
         case: impl Into<String>,
         model: impl Into<String>,

@@ -1,4 +1,4 @@
-//! The result of `kindlm plan`, version 1: the size of runs whose comparison shows a fall of the pass rate.
+//! The result of `kindlm plan`, version 1: the run sizes at which a comparison detects a fall of the pass rate.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -8,7 +8,8 @@ use serde_json::Value;
 /// The `schemaVersion` of this format.
 pub const VERSION: u32 = 1;
 
-/// The sizes of runs that reach a goal, planned from past runs.
+/// A power analysis: the run sizes at which a comparison detects a given fall of the pass rate, estimated from past
+/// runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM plan")]
@@ -20,7 +21,7 @@ pub struct PlanReport {
     pub runs: Vec<String>,
     /// The name of the suite.
     pub suite: String,
-    /// The past runs in numbers.
+    /// A summary of the past runs.
     pub pilot: PilotSummary,
     /// The fall to detect.
     pub goal: PlanGoal,
@@ -59,7 +60,7 @@ impl PlanReport {
     }
 }
 
-/// The past runs in numbers. A test case on one model is one case.
+/// A summary of the past runs. A test case on one model is one case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -81,24 +82,24 @@ impl PilotSummary {
     }
 }
 
-/// The fall to detect, and the accepted rates of wrong results.
+/// The fall to detect, with the power and the significance level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct PlanGoal {
-    /// The fall of the pass rate, from 0 to 1.
+    /// The fall of the pass rate to detect, from 0 to 1.
     pub effect: f64,
-    /// The probability that a comparison shows the fall, from 0 to 1.
+    /// The power: the probability that a comparison detects the fall, from 0 to 1.
     pub power: f64,
-    /// The rate of false alarms, from 0 to 1.
+    /// The significance level: the rate of false alarms, from 0 to 1.
     pub alpha: f64,
     /// The way in which the cases fall.
     pub shape: PlanShape,
 }
 
 impl PlanGoal {
-    /// Creates a goal. `effect` is the fall of the pass rate, `power` the probability that a comparison shows it, and
-    /// `alpha` the rate of false alarms, all from 0 to 1.
+    /// Creates a goal. `effect` is the fall of the pass rate, `power` the probability of detecting the fall, and
+    /// `alpha` the significance level. All are from 0 to 1.
     pub fn new(effect: f64, power: f64, alpha: f64, shape: PlanShape) -> Self {
         Self { effect, power, alpha, shape }
     }
@@ -130,14 +131,15 @@ pub struct PlannedSize {
     pub calls: Option<u64>,
     /// The cost of a run in US dollars; `null` if it is unknown.
     pub cost_usd: Option<f64>,
-    /// The share of simulated comparisons that showed the fall, from 0 to 1; `null` if `cases` is `null`.
+    /// The power: the share of simulated comparisons that detected the fall, from 0 to 1; `null` if `cases` is `null`.
     pub power: Option<f64>,
-    /// The smallest fall that the present cases show with these repeats, from 0 to 1; `null` if they show none.
+    /// The minimum detectable fall with these repeats and the number of cases of the past runs, from 0 to 1; `null` if
+    /// no fall is detectable.
     pub detectable: Option<f64>,
 }
 
 impl PlannedSize {
-    /// Creates the size for a number of repeats with which more cases are needed than can be planned.
+    /// Creates a size without a number of cases: with these repeats, more cases are needed than can be planned.
     pub fn new(repeats: u32) -> Self {
         Self {
             repeats,

@@ -20,7 +20,8 @@ pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 /// Each case is passed to `on_case`, and the returned report has no cases. Use [`parse_case`] for the JSON in the byte
 /// range of a case. Give a buffered reader, because single bytes are read.
 ///
-/// Fails if the data is not a valid report. Cases before the invalid part were passed to `on_case` by then.
+/// Fails if the data is not a valid report. The cases before the invalid part have then already been passed to
+/// `on_case`.
 pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };

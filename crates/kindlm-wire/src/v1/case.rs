@@ -32,7 +32,7 @@ pub struct Case {
     /// The name of the cluster of cases that depend on each other; absent if the case is in no cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<String>,
-    /// The position in the plan of the whole run, from 0, if the report covers a shard.
+    /// The position among the cases of the whole run, from 0, if the report covers a shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_index: Option<u64>,
     /// The place of the test in the suite; absent if it is not known.
@@ -64,10 +64,10 @@ pub struct Case {
     pub cost: Cost,
     /// The tokens used over all repeats.
     pub total_tokens: u64,
-    /// The rule that ends the repeats early; absent if their number is fixed.
+    /// The stopping rule of the repeats; absent if the number of repeats is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_end: Option<EarlyEnd>,
-    /// The pass rate with its interval; absent with fewer than two judged repeats.
+    /// The pass rate with its confidence interval; absent with fewer than two judged repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reliability: Option<Reliability>,
     /// The repeats.
@@ -274,7 +274,7 @@ impl CaseSummary {
         size_of::<Self>() + self.0.len()
     }
 
-    /// Returns the JSON of the whole case. Each item is an [`Execution`] in compact JSON.
+    /// Returns the JSON of the whole case. Each item of `executions` is an [`Execution`] in compact JSON.
     pub fn around(&self, executions: &[impl AsRef<str>]) -> String {
         let room: usize = executions.iter().map(|it| it.as_ref().len() + 1).sum();
         let mut json = String::with_capacity(self.0.len() + room + Self::END.len());

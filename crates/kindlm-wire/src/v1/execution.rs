@@ -29,7 +29,7 @@ pub struct Execution {
     pub outcome: Outcome,
     /// True if the outcome is `passed` or `scored`.
     pub pass: bool,
-    /// The reason why the execution could not be carried out; absent if it was.
+    /// The reason why the execution could not be carried out; absent if the execution was carried out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ExecutionError>,
     /// The results of the checks, in the order of the suite file.
@@ -195,7 +195,7 @@ pub struct Turn {
     /// The time spent waiting for the provider, in milliseconds.
     #[serde(default)]
     pub latency_ms: f64,
-    /// The longest time to the first token of the requests in this turn, in milliseconds; absent if it was not measured.
+    /// The maximum time to first token over the requests in this turn, in milliseconds; absent if it was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_token_ms: Option<f64>,
 }

@@ -48,7 +48,7 @@ impl LineWriter {
 /// Returns true if equal results have equal JSON.
 ///
 /// A plain result has passed. It has no metadata, facts, components or named scores, and no negative weight or score.
-/// Equal metadata may differ in the order of keys, and -0.0 equals 0.0, but is serialized differently.
+/// Other equal results may have different JSON: the key order of equal metadata may differ, and -0.0 equals 0.0.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()

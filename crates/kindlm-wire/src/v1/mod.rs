@@ -97,7 +97,7 @@ pub struct Report<Cases = Vec<Case>> {
     /// The comparison with the baseline; absent if the run was not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-    /// The watches of the judges during the run; absent without `defaults.judge.canaries`.
+    /// The results of the canaries of each judge; absent without `defaults.judge.canaries`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub canaries: Vec<CanaryWatch>,
     /// The models of the run, in the order of the suite.
@@ -185,7 +185,7 @@ pub struct Suite {
     /// The judges of the suite's checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeInfo>,
-    /// The instructions of the judges, once each.
+    /// The instructions of the judges, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<InstructionsInfo>,
 }
@@ -199,7 +199,7 @@ pub struct Shard {
     pub index: u32,
     /// The number of shards.
     pub count: u32,
-    /// The digest of the plan, which is equal in all shards of one run.
+    /// The digest of the tests and their models, which is equal in all shards of one run.
     pub plan_digest: String,
     /// The number of results of the whole run: test cases × models.
     pub cases: u64,
@@ -287,7 +287,7 @@ pub struct Totals {
     pub cases: u64,
     /// The number of cases that reached their `passRateMin`, and of which no repeat is scored.
     pub passed: u64,
-    /// The number of cases that reached their `passRateMin`, and of which a repeat is scored: a soft check failed in it.
+    /// The number of cases that reached their `passRateMin`, with at least one scored repeat (a soft check failed).
     pub scored: u64,
     /// The number of cases whose pass rate is below their `passRateMin` or undecided.
     pub failed: u64,

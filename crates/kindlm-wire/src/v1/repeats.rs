@@ -4,10 +4,10 @@ use kindlm_types::{CaseResult, Decision};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The numbers of tries for which the chances of a case are reported.
+/// The values of k for which pass@k and pass^k are reported.
 const TRIES: [u64; 5] = [1, 2, 3, 5, 10];
 
-/// The rule that ends the repeats of a case early, with its decision.
+/// The stopping rule that can end the repeats of a case early, with the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -16,7 +16,7 @@ pub struct EarlyEnd {
     pub max: u32,
     /// The decision.
     pub decision: EarlyDecision,
-    /// The test of the pass rate. Without it, the repeats end when no further repeat can change the verdict.
+    /// The test of the pass rate. Absent if the repeats end when no further repeat can change the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<RateTest>,
 }
@@ -47,7 +47,7 @@ pub struct RateTest {
     pub beta: f64,
 }
 
-/// The judged repeats of a case, as samples of its true pass rate.
+/// The pass rate of a case, estimated from its judged repeats.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -64,7 +64,8 @@ pub struct Reliability {
     pub high: f64,
     /// The method of the interval.
     pub method: IntervalMethod,
-    /// The chances of several tries. Absent if the repeats may end early, because the chances would then be biased.
+    /// The estimates of pass@k and pass^k. Absent if the repeats may end early, because the estimates would then be
+    /// biased.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chances: Vec<Chances>,
 }
@@ -79,7 +80,7 @@ pub enum IntervalMethod {
     Anytime,
 }
 
-/// The estimated chances of a number of tries.
+/// The estimates of pass@k and pass^k for one k.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

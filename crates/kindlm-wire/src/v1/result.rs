@@ -234,7 +234,7 @@ pub enum GateStatus {
 pub struct Gate {
     /// The gate's id.
     pub gate: String,
-    /// True if the gate lets the run pass.
+    /// True unless the gate is violated.
     pub passed: bool,
     /// The status of the gate.
     pub status: GateStatus,

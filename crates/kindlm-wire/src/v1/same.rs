@@ -21,7 +21,7 @@ impl<T> Default for Same<T> {
     }
 }
 
-/// The number of consecutive lists without a cached JSON after which only every 32nd list is cached.
+/// After this number of consecutive cache misses, only every 32nd list is cached.
 ///
 /// If all lists differ, caching them would be wasted work.
 const OTHERS: u32 = 32;
