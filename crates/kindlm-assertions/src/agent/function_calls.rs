@@ -88,7 +88,7 @@ pub(crate) fn result(
     let seen = recorded_calls(execution);
     let are_seen = !seen.is_empty();
     let calls = if are_seen { Some(seen) } else { output.calls };
-    // If the calls were read from the output, no call is missing.
+    // Calls that were parsed from the output count as complete.
     let may_be_more = missing_calls(execution).filter(|_| are_seen || calls.is_none());
     let fault = match &calls {
         Some(calls) => match misfit(execution, calls) {

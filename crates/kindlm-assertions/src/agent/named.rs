@@ -97,7 +97,7 @@ impl Pattern {
     }
 }
 
-/// Returns the problem of conditions with neither `name` nor `pattern`.
+/// Returns the problem that `name` and `pattern` are both missing.
 pub(crate) fn nameless(at: &str) -> Problem {
     Problem::new(at, "`name` or `pattern` is required")
         .with_help("`name` is an exact name; `pattern` can contain `*` and `?`")

@@ -124,7 +124,7 @@ pub(crate) fn steps(execution: &Execution) -> Result<Steps, String> {
         a.start_time.total_cmp(&b.start_time).then_with(|| end(a).total_cmp(&end(b)))
     });
     let seen: Vec<Step> = spans.into_iter().map(step).collect();
-    // If the execution has no extracted tool calls, one span of a tool call shows that the source records all calls.
+    // Without extracted tool calls, a single tool span shows that the instrumentation records all tool calls.
     let is_raw = execution.tool_calls.is_empty();
     let shows_tools = seen.iter().any(|it| matches!(it.kind, StepType::Tool | StepType::Command));
     let missing = missing_calls(execution).filter(|_| !(is_raw && shows_tools));
@@ -197,7 +197,7 @@ const TOOL_ARGUMENTS: [&str; 28] = [
 /// The tools that run commands.
 const SHELLS: [&str; 3] = ["exec_command", "local_shell", "shell"];
 
-/// Regular expressions for the attribute and span names of instrumentations.
+/// Regular expressions that classify spans and their attributes by name.
 struct Words {
     tool_name: Regex,
     tool: Regex,

@@ -13,7 +13,7 @@ pub(crate) enum Gap {
     Incomplete(Channel, Source),
     /// The results of this number of calls are missing.
     Unanswered(usize),
-    /// The record of this number of calls lacks more than results: the tool, the arguments or the place.
+    /// The records of this number of calls lack more than the result, such as the tool or the arguments.
     Half(Channel, usize),
 }
 

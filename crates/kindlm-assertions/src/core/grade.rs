@@ -10,7 +10,7 @@ use crate::core::codes::ASSERTION_FAILED;
 /// The reason of a check that held, in promptfoo's words.
 pub(crate) const PASSED: &str = "Assertion passed";
 
-/// The reason of a set in which all checks held, in promptfoo's words.
+/// The reason of an `assert-set` in which all checks held, in promptfoo's words.
 pub(crate) const ALL_PASSED: &str = "All assertions passed";
 
 /// Returns a text unchanged, and any other value as JSON.
@@ -23,7 +23,7 @@ pub(crate) fn text(value: &Value) -> Cow<'_, str> {
 
 /// Returns the output as JSON; `None` if it is not JSON.
 ///
-/// The structured output of the source takes precedence over the text.
+/// Recorded structured output takes precedence over the text.
 pub(crate) fn parsed(execution: &Execution) -> Option<Cow<'_, Value>> {
     match &execution.output_json {
         Some(value) => Some(Cow::Borrowed(value)),

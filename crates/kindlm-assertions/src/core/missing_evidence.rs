@@ -1,7 +1,7 @@
 //! Handling of outputs that were not recorded.
 //!
-//! The output of an execution is the agent's answer, and it is empty if the agent gave no answer. But a source may not
-//! record the answer. A record may have tool calls only, and instrumentations record texts only on request. Then an
+//! The output of an execution is the agent's answer, and it is empty if the agent gave no answer. But some sources do
+//! not record the answer. A record may have tool calls only, and instrumentations record texts only on request. Then an
 //! empty output proves nothing.
 
 use kindlm_types::{AssertionResult, Channel, Event, Execution, Speaker, ToolCall, Verdict};

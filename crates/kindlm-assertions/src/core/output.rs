@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// Returns the output as the value that scripts get.
 ///
-/// The output is a text, the structured output of the source, or the tool calls of a model that wrote no text.
+/// The output is a text, structured output, or the tool calls of a model that wrote no text.
 pub(crate) fn output_value(execution: &Execution) -> Value {
     match &execution.output_json {
         // A command may declare structured output that differs from its text. The text is then the output.
@@ -21,7 +21,7 @@ pub(crate) fn output_value(execution: &Execution) -> Value {
 
 /// Returns the output of a model before any transform.
 ///
-/// `calls` is the form in which all tool calls become the output. With `None`, tool calls are the output only if the
+/// With `calls`, all tool calls become the output, in this format. With `None`, tool calls are the output only if the
 /// model wrote no text.
 pub fn output_of_model(execution: &Execution, calls: Option<CallForm>) -> Value {
     let called = calls.and_then(|form| calls_value(form, execution));
@@ -30,7 +30,7 @@ pub fn output_of_model(execution: &Execution, calls: Option<CallForm>) -> Value 
 
 /// Returns the tool calls as the output; `None` if the output stays the same.
 ///
-/// OpenAI's older `function_call` is already the structured output.
+/// Structured output without text, such as OpenAI's older `function_call`, is returned as it is.
 pub(crate) fn calls_value(form: CallForm, execution: &Execution) -> Option<Value> {
     match &execution.output_json {
         Some(value) if execution.output.is_empty() => Some(value.clone()),

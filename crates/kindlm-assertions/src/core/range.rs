@@ -30,8 +30,8 @@ impl Range {
 
     /// Returns true if the count is certainly inside the range, and false if the count is certainly outside.
     ///
-    /// The count is at least `least`, and at most `most` if `most` is known. Returns `None` if the exact count would
-    /// decide.
+    /// The count is at least `least`, and at most `most` if `most` is known. Returns `None` if the result depends on
+    /// the exact count.
     pub(crate) fn surely_holds(self, least: usize, most: Option<usize>) -> Option<bool> {
         let Self { min, max } = self;
         let least = u64::try_from(least).unwrap_or(u64::MAX);

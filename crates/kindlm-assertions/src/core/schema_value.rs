@@ -36,7 +36,8 @@ impl SchemaValue {
             Self::Inline(schema) => schema_file::inline(&Value::Object(schema), AT),
             Self::Text(text) => {
                 let schema = written(&text, setup).map_err(|problem| vec![problem])?;
-                // A pointer into the text is no place of the configuration, so the place of the text is used.
+                // A JSON pointer into the parsed text is not valid in the configuration, so each problem gets the
+                // pointer of the text.
                 let within = |problem: Problem| Problem {
                     pointer: AT.to_owned(),
                     place: MemberPart::Value,

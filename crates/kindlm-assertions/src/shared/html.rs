@@ -1,4 +1,4 @@
-//! The tags and texts of HTML, as the tokenizer of the standard reads them.
+//! The tags and texts of HTML, as the tokenizer of the HTML Standard reads them.
 
 use std::collections::HashMap;
 

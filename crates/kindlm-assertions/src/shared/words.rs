@@ -18,7 +18,7 @@ pub(crate) fn runs<T: Eq + Hash>(words: &[T], length: usize) -> (HashMap<&[T], u
     (counts, (words.len() + 1).saturating_sub(length))
 }
 
-/// Returns the number of occurrences that two counts have in common.
+/// Returns the size of the multiset intersection of two counts.
 pub(crate) fn common<K: Eq + Hash>(left: &HashMap<K, usize>, right: &HashMap<K, usize>) -> usize {
     left.iter().map(|(run, &count)| count.min(right.get(run).copied().unwrap_or(0))).sum()
 }

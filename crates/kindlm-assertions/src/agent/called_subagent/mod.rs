@@ -80,10 +80,10 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 }
 
 impl CalledSubagent {
-    /// Returns true if the call matches, and `None` if an unrecorded fact would decide.
+    /// Returns true if the call matches; `None` if the result depends on an unrecorded fact.
     ///
-    /// The name of the agent, the URL of the agent and the result of the call can be unrecorded. Fails if the search in
-    /// the URL takes too long.
+    /// The name of the agent, the URL of the agent and the result of the call can be unrecorded. Fails if matching the
+    /// URL takes too long.
     fn is_meant(&self, call: &SubagentCall<'_>) -> Result<Option<bool>, SearchError> {
         let named = call.name.map(|it| it == self.name);
         let there = match (&self.remote_url, call.remote_url) {

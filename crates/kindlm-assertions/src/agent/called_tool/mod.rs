@@ -64,9 +64,9 @@ struct Config {
     output: Option<Value>,
     /// The status that the calls must have.
     status: Option<State>,
-    /// The tool of a later call: the call must come before a call of that tool.
+    /// The tool that must be called after the matching call.
     before: Option<Tool>,
-    /// The tool of an earlier call: the call must come after a call of that tool.
+    /// The tool that must be called before the matching call.
     after: Option<Tool>,
     /// The required number of calls; at least one by default.
     count: Option<Counted>,

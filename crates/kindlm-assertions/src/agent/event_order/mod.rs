@@ -83,8 +83,8 @@ impl Assertion for EventOrder {
         let execution = evidence.execution;
         let events = execution.events();
         let found = in_order(&self.wanted, &events);
-        // An event of an incomplete channel may have happened at any place without a record. Only the other events can
-        // be in a wrong order.
+        // Events of an incomplete channel may have happened without a record. So only the events of complete channels
+        // can prove a wrong order.
         let is_complete = |it: &EventType| execution.is_complete_for(it.channel());
         let (complete, incomplete): (Vec<_>, Vec<_>) =
             self.wanted.iter().copied().partition(is_complete);
@@ -95,7 +95,7 @@ impl Assertion for EventOrder {
         } else {
             None
         };
-        // If the check is undecided, one of the missing events is from an incomplete channel.
+        // An undecided check expects at least one event of an incomplete channel.
         let gap =
             Gap::incomplete(execution, incomplete.first().unwrap_or(&EventType::Message).channel());
         let reason =

@@ -59,7 +59,8 @@ struct Config {
     /// It is an expression of `events` and `context`, a function of both, the body of a function, or `file://check.js`.
     #[schemars(length(min = 1))]
     value: String,
-    /// The kinds of evidence that the script reads. The source must record them completely. All kinds by default.
+    /// The kinds of evidence that the script reads; all kinds by default. The check is errored if evidence of these
+    /// kinds is incomplete.
     #[schemars(length(min = 1))]
     needs: Option<Vec<Channel>>,
     /// The runtime and the permissions of the script, if they differ from the suite's.

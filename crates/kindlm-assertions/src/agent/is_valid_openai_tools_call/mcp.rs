@@ -1,4 +1,4 @@
-//! The parser of the texts in which promptfoo's providers report the outcome of an MCP tool call.
+//! A parser of MCP tool results, which promptfoo's providers write into the output as text.
 
 const SUCCEEDED: &str = "MCP Tool Result (";
 const FAILED: &str = "MCP Tool Error (";

@@ -86,7 +86,7 @@ impl Assertion for IsValidOpenaiToolsCall {
         }
         let value = output.get("tool_calls").unwrap_or(&output);
         let nothing = "OpenAI did not return a valid-looking tools response";
-        // The test turns tool calls into output in the form of Anthropic or Gemini. That form is not valid here.
+        // The output holds the tool calls in Anthropic's or Gemini's format. This check accepts only OpenAI's format.
         if is_other_form(execution) {
             let own = EntryOptions { negate: self.negate, threshold: None };
             let reason = format!("{nothing}: {}", ecma::stringify(value));
@@ -102,7 +102,7 @@ impl Assertion for IsValidOpenaiToolsCall {
     }
 }
 
-/// Returns true if the test turns recorded tool calls into output in the form of Anthropic or Gemini.
+/// Returns true if the test turns recorded tool calls into output in Anthropic's or Gemini's format.
 fn is_other_form(execution: &Execution) -> bool {
     let form = execution.written.as_deref().and_then(|it| it.calls_as_output);
     matches!(form, Some(CallForm::Anthropic | CallForm::Gemini)) && !execution.tool_calls.is_empty()

@@ -72,7 +72,7 @@ impl Assertion for MessageIncludes {
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         let events = evidence.execution.events();
         let Facts { said, answers, .. } = Facts::from_events(&events);
-        // A command that reported no answer may not have run an agent at all.
+        // Without an answer, it is not certain that the command ran an agent.
         if answers == 0 && evidence.execution.exit_code().is_some() {
             return missing(ID, &self.label, SILENT);
         }
@@ -101,7 +101,7 @@ impl Assertion for MessageIncludes {
             let text = found.map_or_else(|| said.join("\n"), str::to_owned);
             let is_output = text == evidence.execution.output;
             let of = if is_output { CheckedText::Output } else { other("the agent's messages") };
-            // The joined messages may contain a text that no single message contains.
+            // Without a match in a single message, a match across joined messages does not count.
             [if seen { self.phrase.evidence(of, &text) } else { self.phrase.absence(of) }]
         })
     }

@@ -74,7 +74,7 @@ struct Counted {
     name: Option<String>,
     /// A pattern for the skill's name: `*` is any text, `?` is one character. Case does not matter.
     pattern: Option<String>,
-    /// The lowest number of uses that passes; 1 if there is no `max` either.
+    /// The lowest number of uses that passes. The default is 0 if `max` is set, else 1.
     min: Option<u64>,
     /// The highest number of uses that passes.
     max: Option<u64>,
@@ -214,7 +214,7 @@ impl Used {
             action.is_some_and(|it| skills::has_failed(it.state))
         };
         let held = calls.filter(|(at, call)| !has_failed(*at, call));
-        // `Facts` assigns each result to the latest call with its id. The states of parallel calls that share an id can
+        // `Facts` assigns a result to the latest call with the same id. If parallel calls share an id, their states can
         // be wrong.
         let is_pending = |it: &&Action<'_>| it.state == ActionState::Pending;
         let mixed = actions.iter().filter(is_pending).find(|pending| {

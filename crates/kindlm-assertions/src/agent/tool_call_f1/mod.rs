@@ -95,7 +95,7 @@ fn build(
 /// Returns the names of the called tools, or the reason why some may be unknown.
 fn called(execution: &Execution) -> Result<BTreeSet<String>, String> {
     let seen: BTreeSet<String> = execution.tool_calls.iter().map(|it| it.name.clone()).collect();
-    // If the calls were read from the output, no call is missing.
+    // Calls that were parsed from the output count as complete.
     let said = match structured(execution) {
         _ if !seen.is_empty() => BTreeSet::new(),
         Some(value) => names::in_value(value),

@@ -340,7 +340,8 @@ impl ToolCalls {
                 let found = found.map_or("-1".to_owned(), |it| it.to_string());
                 let message =
                     format!("Expected \"{tool}\" at position {position}, found at {found}");
-                // Only one position is expected. The actual calls of other tools fill the positions before it.
+                // The configuration expects only this tool at this position. The calls of other tools fill the earlier
+                // positions.
                 let others = names_of(all).filter(|it| it != tool);
                 let expected = others.chain(std::iter::repeat("(another tool)"));
                 let expected: Vec<&str> = expected

@@ -75,8 +75,8 @@ fn build(value: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 impl ToolOrder {
     /// Returns the number of expected calls that were made in order.
     ///
-    /// Each call counts at its earliest match. With `open`, a call with missing facts counts too if it may match.
-    /// Fails if a comparison is undecided because of a pattern or a script.
+    /// Each call counts at its earliest match. If `open` is true, a call with unrecorded facts also counts if it may
+    /// match. Fails if a pattern or a script leaves a comparison undecided.
     fn found(&self, calls: &Calls<'_>, open: bool) -> Result<usize, Undecided> {
         let mut found = 0;
         for at in 0..calls.actions.len() {

@@ -144,17 +144,17 @@ fn matched(fits: &[Vec<usize>], calls: usize) -> Vec<Option<usize>> {
 
 /// The expected calls and the actual calls that have no match.
 struct Left {
-    /// The expectations without a matching call.
+    /// The indices of the expected calls without a match.
     missing: Vec<usize>,
-    /// The unexpected calls.
+    /// The indices of the actual calls without a match.
     extra: Vec<usize>,
 }
 
 impl ToolTrajectory {
     /// Returns the unmatched calls of a maximum matching.
     ///
-    /// In `strict` mode, a call can match only the expectation at its own position. With `open`, a call with missing
-    /// facts counts too if it may match. Fails if a comparison is undecided because of a pattern or a script.
+    /// In `strict` mode, a call can match only the expectation at its own position. If `open` is true, a call with
+    /// unrecorded facts also counts if it may match. Fails if a pattern or a script leaves a comparison undecided.
     fn left(&self, calls: &Calls<'_>, open: bool) -> Result<Left, Undecided> {
         let count = calls.actions.len();
         let mut fits = Vec::with_capacity(self.wanted.len());
@@ -175,7 +175,7 @@ impl ToolTrajectory {
         Ok(Left { missing: missing.collect(), extra: extra.collect() })
     }
 
-    /// Returns true if the mode allows the unmatched calls; `None` if unrecorded calls would decide.
+    /// Returns true if the mode allows the unmatched calls; `None` if the result depends on unrecorded calls.
     fn holds(&self, left: &Left, complete: bool) -> Option<bool> {
         let (missing, extra) = (left.missing.is_empty(), left.extra.is_empty());
         match self.mode {

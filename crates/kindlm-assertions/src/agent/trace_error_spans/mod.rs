@@ -153,7 +153,8 @@ fn described(span: &Span) -> String {
 impl TraceErrorSpans {
     /// Returns the evidence of a failure: the number and the share of failed spans.
     ///
-    /// A measure on the right side of its limit is left out. Without `not-`, the evidence also has the failed spans.
+    /// A number or share that does not violate its limit is left out. Without `not-`, the evidence also has the failed
+    /// spans.
     fn evidence(&self, trace: &Trace) -> Vec<ResultEvidence> {
         let meant = || trace.spans.iter().filter(|it| glob::matches(&it.name, &self.pattern));
         let errors: Vec<String> = meant().filter(|it| failed(it)).map(described).collect();

@@ -121,7 +121,7 @@ impl StepCount {
         if parts.is_empty() { String::new() } else { format!(" for {}", parts.join(", ")) }
     }
 
-    /// Returns the grade of the known steps; `None` if unknown steps would decide.
+    /// Returns the grade of the known steps; `None` if the grade depends on unknown steps.
     fn grade(&self, steps: &Steps) -> Option<Grade> {
         let found: Vec<&Step> = steps.seen.iter().filter(|it| self.counts(it)).collect();
         let holds = self.range.surely_holds(found.len(), steps.most(found.len()))?;

@@ -133,7 +133,7 @@ fn build(
 
 /// Grades the condition that all tools were used, or with `negate`, that no tool was used.
 ///
-/// Returns `None` if unknown steps would decide.
+/// Returns `None` if the grade depends on unknown steps.
 fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
     let used = |it: &&Pattern| steps.seen.iter().any(|step| it.matches(step));
     let (present, absent): (Vec<_>, Vec<_>) = wanted.iter().partition(used);
@@ -160,7 +160,7 @@ fn all(wanted: &[Pattern], steps: &Steps, negate: bool) -> Option<Grade> {
     Some(Grade::with(pass, reason))
 }
 
-/// Grades the number of uses; `None` if unknown steps would decide.
+/// Grades the number of uses; `None` if the grade depends on unknown steps.
 fn counted(wanted: &Pattern, range: Range, steps: &Steps, negate: bool) -> Option<Grade> {
     let found: Vec<&Step> = steps.seen.iter().filter(|it| wanted.matches(it)).collect();
     let count = found.len();

@@ -101,7 +101,7 @@ pub struct Registration {
 impl Registration {
     /// Creates an entry.
     ///
-    /// In a `static`, `meta` needs a constant of its own if it lists failure codes.
+    /// In a `static`, a `meta` with failure codes must be a separate `const`.
     pub const fn new(meta: Meta, schema: fn(&mut Definitions) -> Value, build: Build) -> Self {
         Self { meta, schema, build }
     }

@@ -113,7 +113,7 @@ impl Setup<'_> {
         Self { keeps_written_labels: true, ..self }
     }
 
-    /// Returns a setup for untrusted configuration: scripts only compute in the sandbox.
+    /// Returns a setup for untrusted configuration: scripts run only in the sandbox.
     ///
     /// A check that needs the network or an interpreter outside of the sandbox is a problem. A `scripts` block that
     /// sets permissions or a time limit is a problem too. Templates read no environment variable. Files are read from
@@ -134,7 +134,8 @@ impl Setup<'_> {
 
     /// Returns true if an `expect` block has a template, so it depends on variables.
     ///
-    /// If the block has a `$ref`, a template in any entry of `assertion_templates` counts, because references are rare.
+    /// If the block has a `$ref`, a template in any entry of `assertion_templates` counts, even if the `$ref` names
+    /// another entry.
     pub fn has_templates(&self, expect: &Value) -> bool {
         let refers = |it: &Value| it.get("$ref").is_some();
         // A `rubricPrompt` can name a file, and the content of that file is a template.

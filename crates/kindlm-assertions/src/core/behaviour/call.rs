@@ -42,9 +42,9 @@ pub(crate) struct Call {
     pub(crate) output: Option<Value>,
     /// The status that the call must have.
     pub(crate) status: Option<State>,
-    /// The tool of a later call: this call must come before a call of that tool.
+    /// The tool that must be called after the matching call.
     pub(crate) before: Option<Tool>,
-    /// The tool of an earlier call: this call must come after a call of that tool.
+    /// The tool that must be called before the matching call.
     pub(crate) after: Option<Tool>,
 }
 
@@ -228,8 +228,8 @@ impl CallPattern {
 
     /// Returns the best result of comparing the calls at these positions.
     ///
-    /// A match is better than an undecided comparison, which is better than a difference. `before` and `after` are
-    /// ignored. Fails like [`fit`](Self::fit).
+    /// A match is the best result, then an undecided comparison, then a difference. `before` and `after` are ignored.
+    /// Fails like [`fit`](Self::fit).
     fn among(
         &self,
         mut range: std::ops::Range<usize>,

@@ -16,9 +16,9 @@ const SCRIPT: &str = "$script";
 
 /// A pattern for a value.
 ///
-/// Objects may have more keys than the pattern. Lists must have the same length. `{$regex: …}` is matched against the
-/// value at the same place, and a value other than a text is matched as JSON. `{$script: …}` is a script that returns
-/// `true` or `false` for the value at the same place.
+/// Objects may have more keys than the pattern. Lists must have the same length. `{$regex: …}` is a regular expression
+/// for the value at the same place. If that value is not a string, its JSON is searched. `{$script: …}` is a script
+/// that returns `true` or `false` for the value at the same place.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
     Equal(Value),
@@ -114,7 +114,7 @@ impl Wanted {
         }
     }
 
-    /// Returns true if the pattern is an object, whatever its keys are.
+    /// Returns true if the pattern is an object.
     pub(crate) fn is_object(&self) -> bool {
         matches!(self, Self::Object(_))
     }

@@ -29,8 +29,8 @@ impl Check {
     /// Removes the evidence of a result that did not fail. Adds evidence to a failure that has none.
     ///
     /// The added evidence is the score if the score is below `wanted`, else the reasoning, else the message. If the
-    /// check measures something other than a score, `wanted` is ignored. A judge panel and a set with a failed check
-    /// get no reasoning, because their votes or checks show the reason.
+    /// check measures something other than a score, `wanted` is ignored. The reasoning is not added for a judge panel,
+    /// whose votes show the reason. Nor is it added for an `assert-set` with a failed check.
     pub(super) fn complete_evidence(&self, wanted: Option<f64>, result: &mut AssertionResult) {
         let Verdict::Fail { message, .. } = &result.verdict else {
             result.evidence.clear();

@@ -42,7 +42,7 @@ enum Blind {
 }
 
 impl Check {
-    /// Returns this check; for a set, the checks inside. Nested sets are flattened.
+    /// Returns this check; for an `assert-set`, the checks inside. Nested sets are flattened.
     pub fn leaves(&self) -> Vec<&Self> {
         let mut leaves = Vec::new();
         let mut open = vec![self];
@@ -165,7 +165,8 @@ impl Check {
     /// - Without `not-`, the assertion's results are returned.
     /// - With `not-`, there is one result for the whole check, because "not all of these" is a single statement.
     ///   Errored and skipped results that leave this statement undecided are returned unchanged.
-    /// - A check of weight 0 reports its score but does not fail. Sets and checks that decide the score can still fail.
+    /// - A check of weight 0 reports its score but does not fail. An `assert-set` and a check that decides the score
+    ///   can still fail.
     /// - A check with `skip` is not evaluated.
     pub fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {
         if let Some(reason) = &self.options.skip {
@@ -297,8 +298,8 @@ impl Check {
         if let Some(rendered) = &self.rendered {
             result.metadata.insert("renderedAssertionValue".to_owned(), rendered.clone());
         }
-        // The checks of a set of weight 0 must still hold, as in promptfoo. Only the score of the set does not count. A
-        // comparison that decides the score always has weight 0, but its verdict counts.
+        // The checks of an `assert-set` of weight 0 must still hold, as in promptfoo. Only the score of the set does
+        // not count. A comparison that decides the score always has weight 0, but its verdict counts.
         let keeps_verdict = self.traits.parts.is_some() || result.decides_score;
         if options.weight == 0.0
             && !keeps_verdict

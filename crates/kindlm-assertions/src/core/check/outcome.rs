@@ -17,7 +17,8 @@ pub struct CheckOutcome {
     pub status: &'static str,
     /// The lowest score of the results; `None` if the status is `errored` or `skipped`, or if no result has a score.
     pub score: Option<f64>,
-    /// The id of the check that asks a judge; in a set, of the first such check. `None` if no check asks a judge.
+    /// The id of the check that asks a judge; for an `assert-set`, of the first such check inside. `None` if no check
+    /// asks a judge.
     pub judged: Option<&'static str>,
 }
 

@@ -225,7 +225,7 @@ fn skipped_checks_ask_no_workspace_queries() {
     assert_eq!(check.gathers(), []);
 }
 
-/// Returns two candidates with different variables. `second` is the output of the second.
+/// Returns two candidates with different variables. `second` is the output of the second candidate.
 fn comparison(second: &str) -> [Candidate<'static>; 2] {
     [("a", "{\"answer\": 1}"), ("b", second)].map(|(name, output)| {
         let vars = json!({"city": name}).as_object().cloned().unwrap();

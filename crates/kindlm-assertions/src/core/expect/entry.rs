@@ -265,7 +265,7 @@ impl<'a> Compiler<'a> {
         let mut number = |key: &str| map.shift_remove(key)?.as_f64();
         options.threshold = number("threshold").or_else(|| number("atLeast"));
         options.weight = number("weight").unwrap_or(options.weight);
-        // A set of weight 0 can fail.
+        // An `assert-set` of weight 0 can fail.
         if options.require && options.weight == 0.0 && !map.contains_key("assert") {
             let message = "a required check must hold, but a check of weight 0 cannot fail";
             let problem = Problem::key(format!("{at}/require"), message)
@@ -384,7 +384,8 @@ impl<'a> Compiler<'a> {
                 let unknown = instructions.map(|it| it.unknown(self.vars)).unwrap_or_default();
                 self.report(unknown, at);
                 if self.setup.tells_missing {
-                    // Leave out problems at places with a reported problem: a missing variable may cause an empty text.
+                    // Skip each place that already has a problem. For example, a missing variable causes an empty text
+                    // there.
                     let mut idle = check.traits.no_effect.clone();
                     let is_told = |at: &str| self.problems.iter().any(|it| it.pointer == at);
                     idle.retain(|it| !is_told(&format!("{at}{}", it.pointer)));

@@ -18,7 +18,7 @@ pub(super) fn missing(
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
     each_template(value, "", &mut |at, text| {
-        // A template that cannot be rendered is reported where it is rendered.
+        // The later rendering reports a template that cannot be rendered.
         let missing = variables.missing(text).unwrap_or_default();
         problems.extend(missing.into_iter().map(|it| problem(at, it, vars)));
     });

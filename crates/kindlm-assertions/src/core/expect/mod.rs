@@ -79,7 +79,7 @@ struct Compiler<'a> {
     variables: OnceCell<Variables>,
     /// The merged judging options of the suite and the block. The options of a check take precedence.
     judging: JudgeBlock,
-    /// True while the entries of a set are compiled.
+    /// True while the entries of an `assert-set` are compiled.
     in_set: bool,
     /// True if the block names judges.
     names_judges: bool,
@@ -205,7 +205,7 @@ impl Compiler<'_> {
             Build::EntryOptions(build) | Build::Script(build) | Build::Graded(build) => {
                 build(&written, own, self.setup).ok()
             }
-            // The label of a set is fixed.
+            // The label of an `assert-set` is fixed.
             Build::Set(_) => None,
         };
         Arc::new(built.map_or(Traits::OF_RECORD, |it| it.traits()))

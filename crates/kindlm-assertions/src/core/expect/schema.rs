@@ -32,7 +32,7 @@ pub fn expect_schema(registry: &Registry) -> Value {
     finish(object(nested), definitions)
 }
 
-/// The name of the definition of a list entry. The entries of sets refer to it.
+/// The name of the schema definition for a list entry. The entries of an `assert-set` refer to this definition.
 const LIST_ENTRY: &str = "ListEntry";
 
 /// Defines the schema of a list entry, and returns the reference to it.

@@ -36,7 +36,8 @@ pub struct JudgeBlock {
     pub agg: Option<Agg>,
     /// The rule that combines the verdicts of a jury: `majority` (default), `median`, `unanimous` or `veto`.
     pub jury: Option<Jury>,
-    /// The lowest number of readable judgements, counted in jurors; without a jury, in samples.
+    /// The lowest number of jurors that must give a readable judgement. Without a jury, the lowest number of readable
+    /// samples.
     ///
     /// The default is more than half; for the jury rule `unanimous`, all jurors.
     #[schemars(range(min = 1, max = 100))]

@@ -191,7 +191,8 @@ pub(crate) fn in_brackets(reply: &str, kinds: &[Kind], judged: &[&str]) -> Resul
 /// Returns the letter at the end of a reply. The letter must be a separate word.
 ///
 /// Fails without such a letter. Also fails if the letter occurs in the same form in a `judged` text, because the letter
-/// may be a quotation. The form is a whole line if the letter has a line of its own in the reply, or else a word.
+/// may be a quotation. If the letter has a line of its own in the reply, only such lines count in the `judged` texts.
+/// Otherwise, words count.
 pub(crate) fn at_end(reply: &str, kinds: &[Kind], judged: &[&str]) -> Result<Choice, Flaw> {
     let text = reply.trim_end();
     let ends = |letter: &str| {

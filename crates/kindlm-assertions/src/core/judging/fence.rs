@@ -18,7 +18,7 @@ use super::reply::find;
 /// Texts in fences that share one mark.
 #[derive(Debug)]
 pub(crate) struct Fenced {
-    /// The texts, including the lines around them.
+    /// The texts with their BEGIN and END lines.
     pub(crate) text: String,
     /// The mark, which occurs in none of the texts.
     pub(crate) mark: String,

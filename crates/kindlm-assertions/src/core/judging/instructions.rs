@@ -18,7 +18,7 @@ pub struct Instructions {
     beyond: Option<&'static str>,
 }
 
-/// A criterion that a check judges by. Calibrations are stored per criterion.
+/// A criterion that a check judges by. Calibrations against human verdicts are stored per criterion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Criterion {

@@ -64,7 +64,7 @@ pub(crate) const JUDGE_EVAL_ERROR: Code =
 /// The stop reason for a provider that does not report a stop reason.
 const UNREPORTED: &str = "unknown";
 
-/// The pattern of the mark in a reply.
+/// The pattern of the fence's mark in a reply.
 static OWN_MARK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#""mark"\s*:\s*"[0-9a-f]{24}"\s*,?\s*"#).ok());
 
@@ -73,7 +73,7 @@ const SHOWN: usize = 200;
 /// The advice for an answer that was cut at the judge's token limit.
 const CUT_OFF: &str = "; raise the judge's `params: { maxTokens: … }` in the config file, which limits its reasoning \
     too";
-/// The highest number of characters of the first reply in the second question.
+/// The highest number of characters that the second question quotes from the first reply.
 const QUOTED: usize = 2_000;
 
 /// The rule about fenced text, which is part of the instructions for every judge.
@@ -126,9 +126,9 @@ pub(crate) struct Reading<'a> {
     pub(crate) finish_reason: &'a FinishReason,
     /// The id of the judge that gave the reply.
     pub(crate) judge: &'a str,
-    /// The provider's name of the model that answered; `None` if it is the requested name.
+    /// The model name that the provider reported; `None` if it is the requested name.
     pub(crate) answered: Option<&'a str>,
-    /// The provider's name of the model's configuration; `None` if the provider did not report it.
+    /// The provider's fingerprint of the model configuration; `None` if the provider did not report it.
     pub(crate) fingerprint: Option<&'a str>,
 }
 
@@ -164,16 +164,16 @@ impl<'a> Reading<'a> {
 pub(crate) struct Respondent<'a> {
     /// The model id of the judge.
     pub(crate) judge: &'a str,
-    /// The provider's name of the model that answered; `None` if it is the requested name.
+    /// The model name that the provider reported; `None` if it is the requested name.
     pub(crate) answered: Option<&'a str>,
-    /// The provider's name of the model's configuration; `None` if the provider did not report it.
+    /// The provider's fingerprint of the model configuration; `None` if the provider did not report it.
     pub(crate) fingerprint: Option<&'a str>,
     /// The number of requests to the judge.
     pub(crate) asked: u32,
 }
 
 impl Respondent<'_> {
-    /// Returns the respondent with the number of requests of an earlier verdict, if that number is higher.
+    /// Returns the respondent with the higher number of requests: its own number, or that of an earlier verdict.
     ///
     /// This is for a verdict that depends on the earlier verdict.
     pub(crate) fn after(self, earlier: Respondent<'_>) -> Self {

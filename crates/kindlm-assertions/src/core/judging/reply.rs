@@ -104,9 +104,9 @@ pub(crate) fn read_score(reply: &str, key: &str) -> Result<Scored, Flaw> {
 
 /// Returns the score from 0 to `max` under `key` of a reply, with the reason.
 ///
-/// Objects without the key are ignored, unless they have the key in another case. Several different scores are a
-/// contradiction, because one of them may be a quotation of the judged text. `pass: true` with the lowest score and
-/// `pass: false` with the highest score are contradictions too.
+/// Objects without the key are ignored. Several different scores are a contradiction, because one of them may be a
+/// quotation of the judged text. Scores under the key in another letter case count for this rule too. `pass: true` with
+/// the lowest score and `pass: false` with the highest score are contradictions too.
 ///
 /// Fails if the objects cannot be read, if no object has the key, or if the score is not a number in this range. Also
 /// fails for a contradiction.
@@ -165,7 +165,7 @@ fn number(value: &Value) -> Option<f64> {
     number.is_finite().then_some(number + 0.0)
 }
 
-/// Returns a line without a list mark at its start and without blanks around it.
+/// Returns a line without its list marker and without blanks around it.
 pub(crate) fn unmarked(line: &str) -> &str {
     let line = line.trim();
     let digits = line.trim_start_matches(|it: char| it.is_ascii_digit());

@@ -232,7 +232,7 @@ fn uncounted(
     let Some(vote) = skipped.or(votes.first()) else { return fold_one(votes) };
     let mut result = (*vote).clone();
     if is_readable(&result) {
-        // The judges' answers are readable, so one answer must not stand for the missing votes.
+        // The other votes are readable but lack this result, so a single vote must not decide.
         let message = format!("{counted}: the other answers of the judges lack this result");
         result.verdict = Verdict::Errored { code: PARSE_ERROR, message };
         result.score = None;

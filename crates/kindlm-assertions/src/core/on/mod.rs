@@ -184,7 +184,7 @@ impl Selector {
 
     /// Returns true if the value comes from the agent itself: its output, messages, calls or events.
     ///
-    /// If such a value lacks a part, the part does not exist. If another value lacks a part, the part may still exist.
+    /// A missing part of such a value does not exist. A missing part of any other value may exist without a record.
     fn is_from_agent(&self) -> bool {
         matches!(self.root, "output" | "json" | "messages" | "toolCalls" | "events")
     }
@@ -420,7 +420,7 @@ impl MissingFacts {
     }
 }
 
-/// The unrecorded facts in a list of calls or events, each with the index of its item, and the length of the list.
+/// The unrecorded facts in a list of calls or events, each with the index of its item. `len` is the length of the list.
 struct Gaps {
     missing: Vec<(usize, MissingFacts)>,
     len: usize,

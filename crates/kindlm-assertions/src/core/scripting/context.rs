@@ -11,8 +11,8 @@ use crate::core::output::{output_value, prompt};
 
 /// Returns the `output` of a script, as JSON.
 ///
-/// The output is a text, the structured output of the source, or the tool calls of a model that wrote no text. The calls
-/// have the form of OpenAI's API. A text that looks like JSON stays a text.
+/// The output is a text, structured output, or the tool calls of a model that wrote no text. The calls are in the
+/// format of OpenAI's API. A text that looks like JSON stays a text.
 pub(crate) fn output(evidence: &Evidence<'_>) -> Arc<str> {
     let text = ecma::stringify(&output_value(evidence.execution));
     evidence.answers.shared("output", &text, || text.as_str().into())

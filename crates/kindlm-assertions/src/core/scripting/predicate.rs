@@ -147,8 +147,8 @@ fn read_verdict(answer: &ScriptAnswer) -> Result<bool, NoVerdict> {
 ///
 /// The code follows the rules of the `javascript` assertion.
 fn called(code: &str, param: &str) -> String {
-    // The code starts on the first line, so that line numbers in errors refer to it. The line break after it ends a
-    // trailing `//` comment.
+    // The code starts on the first line, so that line numbers in errors are those of the code as written. The line
+    // break after the code ends a trailing `//` comment.
     let code = body(code);
     format!(
         "const said = await (async () => {{{code}\n}})();\n\

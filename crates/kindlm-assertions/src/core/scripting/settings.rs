@@ -120,7 +120,7 @@ pub enum Runtime {
 pub struct ScriptSettings {
     /// The runtime of JavaScript, or the interpreter if the check has a script in another language.
     pub runtime: ScriptRuntime,
-    /// The permissions of scripts beyond computing.
+    /// The hosts, folders and environment variables that scripts may use.
     pub permissions: Arc<ScriptPermissions>,
     /// The time limit of one call; `None` for the time limit of the script host.
     pub timeout: Option<Duration>,
@@ -148,7 +148,7 @@ impl ScriptSettings {
 
     /// Returns the settings that can change the results of scripts, as JSON.
     ///
-    /// Returns `None` if scripts only compute in the sandbox.
+    /// Returns `None` for the default runtime and permissions.
     pub fn deciding(&self) -> Option<Value> {
         let Self { runtime, permissions, timeout: _ } = self;
         if *runtime == ScriptRuntime::default() && **permissions == ScriptPermissions::default() {

@@ -20,7 +20,7 @@ use crate::core::output::calls_value;
 /// A change to the output before a check judges it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum View {
-    /// Tool calls become the output, in the form of a vendor.
+    /// Tool calls become the output, in the format of a model provider.
     Calls(CallForm),
     /// A script that transforms the output.
     Script(Arc<Transform>),

@@ -89,7 +89,7 @@ impl Paths {
 
     /// Returns true if a glob covers all of these files.
     ///
-    /// The glob must match the written text as a path, or a file in the folder of this name.
+    /// The glob must match `written` itself, or any file in the folder `written`.
     fn is_within(&self, glob: &str) -> bool {
         let Ok(matcher) = GlobBuilder::new(glob).literal_separator(true).build() else {
             return false;

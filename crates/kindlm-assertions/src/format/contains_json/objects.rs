@@ -9,7 +9,7 @@ use super::relaxed::object;
 /// The highest length of an object in relaxed JSON, in bytes.
 const LONGEST: usize = 100_000;
 
-/// The highest cost of one text, in bytes that are parsed.
+/// The highest number of bytes to parse for one text. A byte counts each time that it is parsed.
 ///
 /// The search tries every brace as the start of an object. Without this limit, many braces would take quadratic time.
 const MOST_WORK: usize = 4_000_000;

@@ -82,8 +82,8 @@ const SKIPPED: [(&str, &str); 3] = [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?"
 /// Returns the length of markup to skip at the start of `rest`.
 ///
 /// The markup is a comment, a CDATA section or a processing instruction. Without an end, only its start is skipped.
-/// `endless` is true for each kind whose end does not follow, so that the end is not searched again. Returns `None` for
-/// any other text.
+/// `endless` has a flag for each kind of markup. A true flag means that no end of this kind follows, which saves a
+/// second search. Returns `None` for any other text.
 fn skipped(rest: &str, endless: &mut [bool; 3]) -> Option<usize> {
     let (known, (begin, end)) =
         endless.iter_mut().zip(SKIPPED).find(|(_, (begin, _))| rest.starts_with(begin))?;

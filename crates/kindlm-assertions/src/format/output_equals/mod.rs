@@ -44,7 +44,8 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Config {
-    /// The value: the same keys in any order, the same items in the same order, numbers by value.
+    /// The expected value. The order of keys does not matter, and the order of items does. Numbers are compared by
+    /// value.
     value: Value,
 }
 

@@ -68,7 +68,7 @@ const MAX_TOKENS: u32 = 4096;
 
 #[derive(Debug)]
 struct Faithfulness {
-    /// The common parts of the check. Their prompt asks for the verdicts.
+    /// The common parts of the check. `frame.prompt` asks for the verdicts.
     frame: Frame,
     statements: GradingPrompt,
     context: ContextSource,

@@ -50,8 +50,8 @@ struct Config {
     context_transform: Option<String>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ context }}` and `{{ query }}`.
     rubric_prompt: Option<RubricPrompt>,
-    /// The units of the context: `sentences`, or `lines` as in promptfoo. A context of a single line always consists of
-    /// sentences.
+    /// The units of the context: `sentences`, or `lines` as in promptfoo. A context of a single line is always split
+    /// into sentences.
     units: Units,
 }
 

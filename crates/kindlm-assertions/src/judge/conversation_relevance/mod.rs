@@ -45,7 +45,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "ConversationRelevanceConfig")]
 struct Config {
-    /// The number of turns in a window, of which the last one is judged; 5 by default.
+    /// The number of turns that the judge sees at a time; 5 by default. The judge grades only the last of these turns.
     #[schemars(range(min = 1, max = 100))]
     window_size: Option<usize>,
     /// Replaces the prompt: a text or the messages of a chat, with `{{ messages }}`.

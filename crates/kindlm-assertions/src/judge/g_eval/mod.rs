@@ -96,7 +96,7 @@ const THRESHOLD: f64 = 0.7;
 
 #[derive(Debug)]
 struct GEval {
-    /// The common parts of the check. Their prompt asks for the score.
+    /// The common parts of the check. `frame.prompt` asks for the score.
     frame: Frame,
     steps: GradingPrompt,
     criteria: Vec<String>,

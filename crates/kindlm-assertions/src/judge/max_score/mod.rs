@@ -61,9 +61,9 @@ struct Config {
     /// The rule that combines the scores of an output's checks, and the required score.
     #[serde(default)]
     value: Option<ScoreRule>,
-    /// True for the scores of promptfoo: the check has no share in the mean score, and an output that is not selected
-    /// fails with score 0, whatever the threshold of the test. In the comparison, each check, each set and each check
-    /// of a set counts 1, whatever its own `weight` is.
+    /// True to score like promptfoo. The check then has no weight in the mean score. An output that is not selected
+    /// fails with score 0, whatever the threshold of the test. In the comparison, each check, each `assert-set` and
+    /// each check inside it has weight 1, whatever its own `weight` is.
     #[serde(default)]
     decides_score: bool,
 }
@@ -77,7 +77,8 @@ struct ScoreRule {
     method: Method,
     /// The weights by type of check. A check whose type is not listed keeps its own `weight`.
     weights: BTreeMap<String, f64>,
-    /// The lowest score that the best output must have. `threshold` beside `type` means the same; set only one of both.
+    /// The lowest score that the best output must have. `threshold` beside `type` means the same; set only one of the
+    /// two.
     threshold: Option<f64>,
 }
 
@@ -140,7 +141,7 @@ fn build(config: &Value, own: EntryOptions, setup: &Setup<'_>) -> Built {
 }
 
 impl MaxScore {
-    /// Returns the combined score of an output's checks, or the reason for its absence.
+    /// Returns the combined score of an output's checks, or the reason why there is no score.
     fn score(&self, candidate: &Candidate<'_>) -> Result<f64, String> {
         let (mut sum, mut weights) = (0.0, 0.0);
         for result in candidate.results {

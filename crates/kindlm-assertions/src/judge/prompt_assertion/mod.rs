@@ -296,7 +296,7 @@ fn unasked(rule: &Rule, why: &str) -> AssertionResult {
     AssertionResult::errored(ID, &rule.id, JUDGE_EVAL_ERROR.code, cannot_be_put(why))
 }
 
-/// Returns the result for the verdict on a rule, or for its absence.
+/// Returns the result for the verdict on a rule, or the errored result if the reply has no such verdict.
 fn known(
     rule: &Rule,
     judgement: Result<&Judgement, &Flaw>,

@@ -14,7 +14,7 @@ pub(super) struct Judgement {
 /// The verdicts in a reply on a set of rules.
 #[derive(Debug)]
 pub(super) struct Judgements {
-    /// The verdict on each rule, or the reason for its absence, in order.
+    /// The id of each rule, with the verdict or the reason why there is none, in order.
     rules: Vec<(String, Result<Judgement, Flaw>)>,
     /// The ids in the reply that no rule has, in order.
     unknown: Vec<String>,
@@ -82,7 +82,7 @@ impl Judgements {
         Some((open.iter().map(|(id, _)| id.as_str()).collect(), flaws.join("; ")))
     }
 
-    /// Returns the verdict on a rule, or the reason for its absence.
+    /// Returns the verdict on a rule, or the reason why there is none.
     pub(super) fn for_rule(&self, id: &str) -> Result<&Judgement, &Flaw> {
         const UNKNOWN: &Flaw = &Flaw::Unreadable(String::new());
         let rule = self.rules.iter().find(|(it, _)| it == id);
@@ -118,10 +118,10 @@ fn pass(judgement: &Result<Judgement, String>) -> Option<bool> {
     judgement.as_ref().ok().map(|it| it.pass)
 }
 
-/// Returns the verdicts in a reply: the items of every `results`, and objects outside them.
+/// Returns the verdicts in a reply: the items of every `results` list, and the objects with an `id` outside such lists.
 ///
-/// All `results` count, not only the first. A judge may quote the output before it answers, so the first could be a
-/// quotation. Two different verdicts on one id are a contradiction.
+/// All `results` lists count, not only the first. A judge may quote the output before it answers, so the first list
+/// could be a quotation. Two different verdicts on one id are a contradiction.
 fn entries(found: &[Map<String, Value>]) -> Vec<&Map<String, Value>> {
     let of = |it| -> Vec<&Map<String, Value>> {
         let object: &Map<String, Value> = it;

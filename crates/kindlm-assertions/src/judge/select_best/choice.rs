@@ -10,7 +10,8 @@ use crate::core::judging::{Flaw, objects, text_of};
 /// The choice of a judge for one order of the outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice {
-    /// The index of the chosen output among the different outputs, not in the order that was shown.
+    /// The index of the chosen output in the list of different outputs. The judge may have seen the list in another
+    /// order.
     pub(super) best: usize,
     /// The reason in the judge's words; empty if the judge gave no reason.
     pub(super) reason: String,

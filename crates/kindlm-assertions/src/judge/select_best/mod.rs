@@ -70,7 +70,7 @@ struct Config {
     /// `query` is the variable `query`, or else the last message of the user. `prompt` is the whole prompt.
     #[serde(default)]
     input: TaskSource,
-    /// True for the scores of promptfoo: the check has no share in the mean score, and an output that is not selected
+    /// True to score like promptfoo. The check then has no weight in the mean score. An output that is not selected
     /// fails with score 0, whatever the threshold of the test.
     #[serde(default)]
     decides_score: bool,

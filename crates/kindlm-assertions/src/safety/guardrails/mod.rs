@@ -57,7 +57,8 @@ struct Config {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "GuardrailsOptions")]
 struct Options {
-    /// The purpose. `redteam` is rejected, because it would let a failing check pass the whole test.
+    /// The `purpose` option of promptfoo. `redteam` is rejected, because it would let a failing check pass the whole
+    /// test.
     #[serde(default)]
     purpose: Option<String>,
 }

@@ -74,7 +74,8 @@ impl Keyword {
         Self { plain: Plain::new(&written), written }
     }
 
-    /// Returns the places of the keyword in a text, as written or folded.
+    /// Returns the places of the keyword in a text. Without a match in the text as written, the folded text is
+    /// searched.
     fn ranges(&self, text: &str) -> Vec<(Range<usize>, String)> {
         let mut ranges = occurrences_in_any_case(text, &self.written);
         if let Some(folded) = Folded::new(text).filter(|_| ranges.is_empty()) {

@@ -220,7 +220,7 @@ impl Set {
     }
 }
 
-/// Returns the reason for a set without failed gates: all checks passed, or the missed soft checks.
+/// Returns the reason for a set without failed gates: all checks passed, or some soft checks failed.
 fn held(parts: &[AssertionResult]) -> String {
     let missed = parts.iter().filter(|it| matches!(it.verdict, Verdict::Fail { .. }));
     let missed: Vec<&str> = missed.map(|it| it.label.as_str()).collect();

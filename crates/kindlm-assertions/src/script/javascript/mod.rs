@@ -107,7 +107,8 @@ fn build(
 
 /// Converts inline code to a script with its parameters.
 fn inline(code: &str) -> ScriptSource {
-    // A parameter without an argument gets the global variable of the same name. promptfoo provides `process` too.
+    // The caller passes no argument for `process`, so the parameter gets the global variable `process`. promptfoo also
+    // provides `process`.
     let params = ["output", "context", "process"].map(str::to_owned).to_vec();
     ScriptSource::Body { params, code: body(code).into() }
 }

@@ -9,7 +9,7 @@ use super::Flags;
 use super::class::CharSet;
 use super::scanner::Scanner;
 
-/// The engine whose syntax is written.
+/// The engine that runs the translated pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
     /// `regex`: linear time, without look-around and back-references.

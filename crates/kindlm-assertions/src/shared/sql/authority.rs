@@ -83,7 +83,7 @@ struct Reader {
     results: BTreeSet<String>,
     /// The touched tables: action, database, table.
     tables: BTreeSet<(String, String, String)>,
-    /// The tables that each name stands for. A name is a table's own name or an alias.
+    /// The tables that each name refers to. A name is a table's own name or an alias.
     names: BTreeMap<String, BTreeSet<String>>,
     /// The names of subqueries. Their columns are collected inside the subqueries.
     derived: BTreeSet<String>,

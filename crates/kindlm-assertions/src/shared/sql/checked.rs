@@ -13,7 +13,7 @@ use sqlparser::tokenizer::{Token, Tokenizer, Word};
 use super::{Fault, SqlValue, authority, nesting, reserved};
 use crate::shared::pattern::{Flags, Pattern};
 
-/// A supported database. If the parser lacks its dialect, the union of many dialects is used.
+/// A supported database. For a database whose dialect the parser lacks, the generic dialect is used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Database {
     MySQL,

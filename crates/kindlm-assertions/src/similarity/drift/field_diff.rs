@@ -16,8 +16,8 @@ pub(super) struct Comparison {
 /// The drift of one field.
 #[derive(Debug)]
 pub(super) struct FieldDrift {
-    /// The path as written. Without paths, it is the top-level key, or `(document)` if the documents are compared as a
-    /// whole.
+    /// The path as written in the check. Without paths, the name is the top-level key, or `(document)` if the documents
+    /// are compared as a whole.
     pub(super) name: String,
     /// The drift from 0 (equal) to 1.
     pub(super) drift: f64,

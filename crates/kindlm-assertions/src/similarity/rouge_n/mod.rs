@@ -96,8 +96,8 @@ impl RougeN {
 /// Returns the ROUGE-1 score as F measure, which is symmetric and from 0 to 1.
 ///
 /// Source: Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", ACL 2004, section 2. The score is the
-/// harmonic mean of precision and recall of single tokens. A token counts as often as both texts contain it. Without
-/// common tokens, the score is 0.
+/// harmonic mean of precision and recall of single tokens. A repeated token counts at most as often as it occurs in
+/// each text. Without common tokens, the score is 0.
 fn rouge(tokens: &[String], reference: &[String]) -> f64 {
     let shared = common(&runs(tokens, 1).0, &runs(reference, 1).0);
     share(2 * shared, tokens.len() + reference.len())

@@ -37,7 +37,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The expected text, number or boolean; or the object or list that the output must be as JSON.
+    /// The expected text, number, boolean, object or list. An object or a list is compared with the output as JSON.
     value: Value,
 }
 

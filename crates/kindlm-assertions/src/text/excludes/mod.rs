@@ -40,7 +40,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Config {
-    /// The text, or a pattern for it. A value other than a text is searched as JSON.
+    /// The text, or a pattern for it. If the checked value is not a string, its JSON is searched.
     value: Phrase,
     /// True to ignore `//` and `/* … */` comments, for a value that is source code.
     #[serde(default)]

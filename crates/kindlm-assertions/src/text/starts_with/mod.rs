@@ -67,7 +67,7 @@ fn build(value: &Value, own: EntryOptions, _setup: &Setup<'_>) -> Built {
 impl Assertion for StartsWith {
     fn traits(&self) -> Traits {
         let value = self.value.clone();
-        // An output that ends within the text can still become a match.
+        // If the output is a prefix of the expected text, more output can still complete the text.
         let is_decided = BeginningRule::new(move |output| {
             output.starts_with(&value) || !value.starts_with(output)
         });

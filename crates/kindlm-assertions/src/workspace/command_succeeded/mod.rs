@@ -115,8 +115,8 @@ impl Assertion for CommandSucceeded {
 
 /// Returns the last ten lines of the command's stderr, else of its stdout, for the message of a result.
 ///
-/// The text is empty without output and after exit code 0. The evidence of a failure has more lines, from both stderr
-/// and stdout.
+/// The text is empty if there is no output, or if the exit code is 0. The evidence of a failure has more lines, from
+/// both stderr and stdout.
 fn last_output_lines(ran: &CommandRan) -> String {
     let text = if ran.stderr.trim().is_empty() { &ran.stdout } else { &ran.stderr };
     let lines: Vec<&str> = text.trim().lines().collect();

@@ -190,7 +190,7 @@ impl InDiff {
                  `workspace.ignore`"
             ));
         }
-        // In a text of another encoding, only ASCII characters are readable.
+        // In a text that is not UTF-8, only ASCII characters are readable.
         let is_half_read = |it: &FileChange| {
             self.searched(it).iter().any(|it| it.contains(char::REPLACEMENT_CHARACTER))
         };

@@ -115,7 +115,7 @@ struct Tests {
     settings: Vec<Paths>,
 }
 
-/// The files that test runners load automatically and that decide what a test is.
+/// The files that test runners load automatically. A change of such a file can change the result of every test.
 ///
 /// `package.json`, `pyproject.toml` and `Cargo.toml` are not in the list, because agents change them to add
 /// dependencies.

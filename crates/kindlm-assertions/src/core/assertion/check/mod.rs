@@ -95,7 +95,7 @@ pub struct Check {
     pub judging: Option<Arc<JudgeBlock>>,
     /// True if neither the check nor its `expect` block names a judge. The default judge of the suite is then asked.
     ///
-    /// For a set, true if one of the checks inside asks the default judge.
+    /// For an `assert-set`, true if one of the checks inside asks the default judge.
     pub leaves_judge_open: bool,
 }
 

@@ -49,7 +49,7 @@ pub struct Traits {
     ///
     /// Such a result is marked with `tie` in its judging data.
     pub can_tie: bool,
-    /// The checks inside a set; `None` for any other assertion.
+    /// The checks inside an `assert-set`; `None` for any other assertion.
     pub parts: Option<Arc<[Check]>>,
     /// True if a result can have named scores that the configuration does not list, such as those of a script.
     pub names_scores: bool,
@@ -97,9 +97,9 @@ pub enum LooksAt {
     AllAnswers,
     /// The record of the execution: events, calls, cost, files. `on` does not change it.
     Record,
-    /// The parts of a set. Each part has its own `LooksAt`.
+    /// The checks inside an `assert-set`. Each of these checks has its own `LooksAt`.
     Parts {
-        /// True if all parts judge the output. `on` can then replace the output.
+        /// True if all checks inside judge the output. `on` can then replace the output.
         of_output: bool,
     },
 }
