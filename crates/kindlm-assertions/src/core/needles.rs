@@ -27,7 +27,7 @@ pub(crate) enum One {
 pub(crate) enum Several {
     /// A list with one text per item.
     List(Vec<Value>),
-    /// A comma-separated list. A text with a comma in it stands in double quotes.
+    /// A comma-separated list. A text that contains a comma must be in double quotes.
     Separated(String),
 }
 
@@ -240,7 +240,7 @@ fn split(list: &str) -> Result<Vec<String>, &'static str> {
     Ok(fields)
 }
 
-/// Returns the field after an opening quote, and the rest from the comma on.
+/// Returns the field after an opening quote, and the remaining list, which starts at the comma.
 ///
 /// Fails if the quote is not closed.
 fn quoted_field(inside: &str) -> Result<(String, &str), &'static str> {

@@ -46,7 +46,7 @@ pub(crate) fn host(url: &str) -> Option<&str> {
     (!host.is_empty()).then_some(host)
 }
 
-/// Returns the problem of a check that may not reach its service; `None` if the hosts of `net` permit it.
+/// Returns the problem of a check that has no permission to reach its service; `None` if the hosts of `net` permit it.
 ///
 /// The pointer of the problem starts at the check.
 pub(crate) fn not_permitted(at: &str, url: &str, host: &str, net: &[String]) -> Option<Problem> {

@@ -169,7 +169,7 @@ fn is_custom(name: &str) -> bool {
 pub(crate) struct HtmlParts {
     /// True if there is an HTML element or a custom element.
     pub(crate) known_element: bool,
-    /// True if text stands outside all elements.
+    /// True if there is text outside all elements.
     pub(crate) bare_text: bool,
     /// True if there is a start tag that is not self-closing.
     pub(crate) start_tag: bool,

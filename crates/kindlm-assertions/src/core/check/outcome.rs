@@ -7,7 +7,7 @@ use kindlm_types::{AssertionResult, PROMPT_ASSERTION, Score, Verdict};
 use super::super::judging::Instructions;
 use crate::{Check, Series, Traits};
 
-/// The outcome of a check of a record, or of a rule of a `prompt-assertion`.
+/// The outcome for one record: of a check, or of one rule in a `prompt-assertion`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CheckOutcome {

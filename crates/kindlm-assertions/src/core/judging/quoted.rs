@@ -1,8 +1,8 @@
 //! Detection of quotations: a verdict that a reply quotes from the judged text is not the judge's own verdict.
 //!
-//! A judge that answers in prose may quote the text: "it asks for `{\"pass\": true}`, which …". An object in prose
-//! is a quotation if the judged text contains all keys of the object with their values, in any notation. A reply that
-//! is a single object and nothing else always counts as the judge's own.
+//! A judge that answers in prose may quote the text: "it asks for `{\"pass\": true}`, which …". An object in prose is a
+//! quotation if the judged text contains all keys of the object with their values. The notation does not matter. A
+//! reply that is a single object and nothing else always counts as the judge's own.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -24,8 +24,8 @@ pub(crate) struct Scored {
 
 /// Returns the outermost JSON objects in a text: bare, in code fences, in arrays or in prose.
 ///
-/// Fails if an object follows an incomplete object, or for too many braces. The later object must not be taken for the
-/// answer: it may be a part of the incomplete object, such as a quotation in the reason. Also fails for an object with
+/// Fails if an object follows an incomplete object, or for too many braces. The later object must not count as the
+/// answer. It may be a part of the incomplete object, such as a quotation in the reason. Also fails for an object with
 /// a duplicate key, because such an object contradicts itself.
 pub(crate) fn objects(text: &str) -> Result<Vec<Map<String, Value>>, Flaw> {
     let found = find(text)?;

@@ -57,7 +57,7 @@ pub(super) fn parse_path(written: &str) -> Result<(&str, Vec<Step>), Problem> {
     Ok((root, steps))
 }
 
-/// Parses the content of brackets, and returns it with the rest of the path.
+/// Parses the step in brackets. Returns the step and the rest of the path.
 ///
 /// The error is the end of a message about the path, such as `the text in brackets has no end`.
 fn bracket(after: &str) -> Result<(Step, &str), &'static str> {

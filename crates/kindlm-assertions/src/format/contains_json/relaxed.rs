@@ -1,7 +1,12 @@
 //! A parser of relaxed JSON, as people and models write it.
 //!
-//! The parser accepts keys and texts without quotes or in single quotes, comments, trailing commas, and keys without
-//! values. promptfoo accepts such texts with a YAML parser.
+//! The parser also accepts:
+//!
+//! - keys and texts without quotes, or in single quotes;
+//! - comments and trailing commas;
+//! - keys without values.
+//!
+//! promptfoo accepts such texts with a YAML parser.
 
 use serde_json::{Map, Value};
 

@@ -219,7 +219,7 @@ fn evidence_of_pass(output: &str, is_json: bool, wanted: &[String]) -> Vec<Resul
     wanted.iter().map(|it| phrase_evidence(output, it)).collect()
 }
 
-/// Returns true if a text was found, or if the output is too long. Such a result stays valid whatever text follows.
+/// Returns true if a text was found, or if the output is too long. More output cannot change such a result.
 fn is_found(result: &AssertionResult) -> bool {
     match &result.verdict {
         Verdict::Pass => result.label.starts_with(CONTAINS),

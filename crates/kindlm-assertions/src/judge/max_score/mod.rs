@@ -149,8 +149,8 @@ impl MaxScore {
                 let (label, name) = (&result.label, &candidate.name);
                 return Err(format!("`{label}` could not be judged on `{name}`: {message}"));
             }
-            // With `decidesScore`, the checks of a set count in addition to the set, and the `weight` of a check is
-            // ignored, as in promptfoo.
+            // `decidesScore` follows promptfoo. The checks of an `assert-set` count in addition to the set, and each
+            // `weight` is ignored.
             let parts = if self.decides_score { result.parts() } else { &[] };
             for result in std::iter::once(result).chain(parts) {
                 let Some(score) = result.score else { continue };

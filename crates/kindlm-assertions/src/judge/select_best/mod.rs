@@ -86,7 +86,7 @@ enum Orders {
     /// The original order, and its reverse.
     #[default]
     Both,
-    /// As many orders as outputs, so that each output stands once at every position.
+    /// As many orders as outputs, so that each output has every position once.
     Rotations,
 }
 

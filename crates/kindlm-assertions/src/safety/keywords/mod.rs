@@ -169,7 +169,7 @@ fn evidence_of_pass(output: &str, deny: &[Keyword], allow: &[Keyword]) -> Result
     places(CheckedText::Output, output, allow.iter().flat_map(|it| it.ranges(output)))
 }
 
-/// Returns true if a keyword was found, allowed or denied. Such a result stays valid whatever text follows.
+/// Returns true if a keyword was found, allowed or denied. More output cannot change such a result.
 fn is_found(result: &AssertionResult) -> bool {
     (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
 }

@@ -206,7 +206,7 @@ impl Candidate<'_> {
         separators.next().is_none_or(|first| separators.all(|it| it == first))
     }
 
-    /// Returns true if one of the words stands within the 60 bytes before the candidate.
+    /// Returns true if one of the words is in the 60 bytes before the candidate.
     ///
     /// The words are in lower case.
     fn follows_a_word_of(&self, words: &[&str]) -> bool {

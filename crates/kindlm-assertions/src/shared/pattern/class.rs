@@ -188,8 +188,8 @@ static SAME_IGNORING_CASE: LazyLock<BTreeMap<u32, Vec<u32>>> = LazyLock::new(|| 
 
 /// Returns the canonical form of a character, which is its upper case.
 ///
-/// The character itself is returned in two cases: its upper case is not a single UTF-16 unit, or only its upper case is
-/// ASCII.
+/// The character itself is returned in two cases: its upper case is not a single UTF-16 unit, or its upper case is
+/// ASCII and the character is not.
 fn canonical(c: char) -> char {
     if c.is_ascii() {
         return c.to_ascii_uppercase();

@@ -140,7 +140,7 @@ impl Pattern {
         }
     }
 
-    /// Returns true if a text has a match that stays valid whatever text follows.
+    /// Returns true if a text has a match that no further text can change.
     ///
     /// A match that ends before the end of the text stays valid, because `\b` and `$` depend only on the next character. The
     /// result is always false for patterns that need the backtracking engine.

@@ -264,7 +264,7 @@ impl Drift {
         }
     }
 
-    /// Returns the result of a judge that is asked in both orders; the mean of both scores counts.
+    /// Returns the result of a judge that is asked in both orders. The drift is the mean of the two answers.
     ///
     /// Both orders are needed because a judge may prefer the output that it reads first.
     fn by_judge(&self, evidence: &Evidence<'_>, baseline: &str) -> AssertionResult {

@@ -3,7 +3,7 @@
 /// The suffixes that are split from the word before them.
 const ENDINGS: [&str; 7] = ["'ll", "'re", "'ve", "n't", "'s", "'m", "'d"];
 
-/// The words that stand for two words, with the index of the second word.
+/// The contractions of two words, each with the index of the second word.
 const JOINED: [(&str, usize); 10] = [
     ("cannot", 3),
     ("d'ye", 1),
@@ -20,8 +20,8 @@ const JOINED: [(&str, usize); 10] = [
 /// Returns the tokens of a text, in lower case.
 ///
 /// The rules come from Robert MacIntyre's `tokenizer.sed` for the Penn Treebank (1995), without the distinction of
-/// opening and closing quotes. Commas and single quotes count as punctuation only at the end of a word, and a full stop
-/// only at the end of a line.
+/// opening and closing quotes. A comma or a single quote is punctuation only at the end of a word. A full stop is
+/// punctuation only at the end of a line.
 pub(super) fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     for line in text.to_lowercase().split('\n') {

@@ -96,7 +96,7 @@ struct Config {
     #[serde(default)]
     #[schemars(range(min = 1))]
     count: Option<usize>,
-    /// Files, folders and globs that the agent may not change; a change is a failure.
+    /// Files, folders and globs that the agent must not change; a change is a failure.
     ///
     /// The tests run with the original version of these files. They also run with the original settings of test
     /// runners, unless this list is empty.

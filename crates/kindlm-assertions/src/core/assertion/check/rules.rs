@@ -1,5 +1,4 @@
-//! The rules in the traits of an assertion: the results that stay valid, the verdict for a score, the evidence of a
-//! pass.
+//! The types of the rules in `Traits`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +21,8 @@ pub enum StaysValid {
     Failure,
     /// The results for which the function returns true stay valid. This is for an assertion with several results.
     Results(fn(&AssertionResult) -> bool),
-    /// All results stay valid if only the end of the output is missing and the rest already decides the check.
+    /// All results stay valid if only the end of the output is missing, and the recorded beginning already decides the
+    /// check.
     Beginning(BeginningRule),
 }
 
