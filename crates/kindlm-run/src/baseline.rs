@@ -86,8 +86,8 @@ pub(crate) fn other_suite(
 /// Without a `label`, this is the default baseline. If this baseline does not exist or belongs to another suite, the
 /// reference has no outputs.
 ///
-/// A default baseline of another suite is a warning in the suite, if a check measures drift or the gate `noRegression`
-/// is set. With `quiet`, the warning is also sent as a notice.
+/// A default baseline of another suite adds a warning to `suite` if a check measures drift, or if the gate
+/// `noRegression` is set. With `quiet`, the warning is also sent as a notice.
 ///
 /// Fails if the baseline cannot be read. With a `label`, also fails if the baseline does not exist or belongs to
 /// another suite.

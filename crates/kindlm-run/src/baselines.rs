@@ -68,9 +68,9 @@ impl From<NotSet> for Failure {
 /// Fails if:
 ///
 /// - the label is invalid, or a baseline of another suite has it;
-/// - the run is incomplete, has failed or errored cases, has no case, or lacks cases of the suite or of the replaced
-///   baseline, and `insist` does not accept that;
-/// - a case of the run or the file of the replaced baseline cannot be read, or the new baseline cannot be written.
+/// - cases of the run failed or errored, or no case ran, and `insist` does not accept that;
+/// - the run is incomplete, or lacks cases of the suite or of the replaced baseline, and `insist` does not accept that;
+/// - a case of the run or the replaced baseline cannot be read, or the new baseline cannot be written.
 ///
 /// A damaged baseline is replaced like a missing baseline, because its cases are unknown.
 pub fn set(

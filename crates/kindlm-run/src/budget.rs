@@ -86,8 +86,8 @@ fn unpriced<'s>(suite: &'s Suite, plan: &Plan, asks_models: bool) -> Vec<&'s Mod
         }
         if is_first {
             let asked = keys::questions(suite, case).into_iter();
-            // Skip embedding questions without a model: a default model of the provider may answer them, and its price
-            // is not the price of this model.
+            // Skip embedding questions without a model. They are listed here with the default judge, but the provider's
+            // default embedding model may answer them, at another price.
             let is_priced = |it: &Question| match it {
                 Question::Judge(_) => true,
                 Question::Embedding(it) => it.model.is_some(),

@@ -50,7 +50,8 @@ pub fn find(
     of: Option<&SuiteKey>,
 ) -> Result<Side, Failure> {
     let baselines = Baselines::new(place.state());
-    // A label may look like a file name, such as `release-1.2`. So only a separator or an existing file makes a path.
+    // A label may look like a file name, such as `release-1.2`. So `named` is a path only if it has a separator, or if
+    // the file exists.
     let is_file = named.contains(['/', '\\']) || world.working_dir.join(named).exists();
     let labels = baselines.list().map_err(|err| Failure::store(&err))?;
     if named != LAST && !is_file && labels.iter().any(|it| it == named) {
@@ -63,7 +64,7 @@ pub fn find(
 ///
 /// # Errors
 ///
-/// Fails if [`find`] fails for an argument, or if one side is a baseline of another suite than the other side.
+/// Fails if [`find`] fails for an argument, or if one side is a baseline and the other side belongs to another suite.
 pub fn find_both(
     world: &World,
     place: &SuiteFolder,
@@ -119,9 +120,9 @@ fn label_of(name: &str) -> Option<&str> {
 
 /// Compares two sides.
 ///
-/// `margin` is a fall of the pass rate, from 0 to 1; `None` is the default margin of [`CompareOptions`]. The verdict
-/// "no regression" needs an interval that excludes this fall. A significant fall is a regression, even if it is smaller
-/// than `margin`.
+/// `margin` is the non-inferiority margin, a fall of the pass rate from 0 to 1. `None` is the default of
+/// [`CompareOptions`]. The verdict "no regression" needs a confidence interval that excludes a larger fall. A
+/// significant fall is a regression, even if the fall is smaller than `margin`.
 pub fn compare(before: &Side, after: &Side, margin: Option<f64>) -> Comparison {
     let names = (before.name.as_str(), after.name.as_str());
     before.results.compare(&after.results, names, options(margin))
@@ -300,7 +301,7 @@ fn not_compared(baseline: &PassRates) -> &str {
     }
 }
 
-/// Returns the baseline without cases of the suite that the plan leaves out.
+/// Returns the baseline without the cases that are in the suite, but not in the plan.
 fn selected(baseline: &Baseline, suite: &Suite, plan: &Plan) -> Baseline {
     let name = |case: usize| suite.cases.get(case).map_or("", |it| it.name.as_str());
     let planned: HashSet<(&str, &str)> =

@@ -38,7 +38,7 @@ pub enum Names {
 }
 
 impl Names {
-    /// Returns the names that an argument of the command line takes, by the argument's id; `None` for other arguments.
+    /// Returns the kind of names for the command-line argument with this id; `None` if the argument takes no names.
     pub fn of_argument(id: &str) -> Option<Self> {
         Some(match id {
             "test" | "tests" | "patterns" | "only" => Self::Tests,

@@ -193,7 +193,8 @@ fn verify_content(verified: &mut Verified, document: &ComplianceDocument) {
     verified.add("content", "the digest of the content", differences);
 }
 
-/// Compares the listed files with the stated digest of the suite, and with the files on disk.
+/// Compares the files that the document lists with two things: the document's digest of the suite, and the files on
+/// disk.
 fn verify_suite(verified: &mut Verified, document: &ComplianceDocument, folder: &Path) {
     let files = &document.files;
     if files.is_empty() {

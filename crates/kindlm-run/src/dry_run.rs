@@ -84,7 +84,7 @@ pub(crate) fn describe(
 
 /// Describes the budget, and names the models without a price.
 ///
-/// `reserve` is the maximum that a first request reserves.
+/// `reserve` is the highest amount in US dollars that a first request reserves; `None` if nothing is reserved.
 fn about_budget(suite: &Suite, plan: &Plan, budget: f64, reserve: Option<f64>) -> String {
     let mut text = format!("budget: {}\n", dollars(budget));
     if let Some(reserve) = reserve {

@@ -25,7 +25,7 @@ pub struct FailedCase {
     pub model: String,
     /// The label of the first failed check, or the first error.
     pub reason: String,
-    /// The place of the failed check, or else of the test; `None` if neither is known.
+    /// The source location of the failed check, or else of the test; `None` if neither is known.
     pub place: Option<SourcePlace>,
     /// The key of the error's cause, which is equal for errors with the same cause; `None` if a check failed.
     pub error_cause: Option<String>,

@@ -115,8 +115,7 @@ impl<'s> Panel<'s> {
 
     /// Returns a digest of the provider settings and local programs that change the models' answers.
     ///
-    /// Entries with prepared answers do not count. Returns `None` if no other provider of the panel has an entry in
-    /// `providers`.
+    /// An entry in `providers` does not count if it only has prepared answers. Returns `None` if no entry counts.
     pub(crate) fn decided(
         &self,
         providers: &Map<String, Value>,

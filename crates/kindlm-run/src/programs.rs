@@ -34,7 +34,7 @@ impl Purpose {
     }
 }
 
-/// Creates the functions that run programs and compile the scripts of checks. The files of both are below `root`.
+/// Creates two functions: one runs programs, and one compiles the scripts of checks. Their files are below `root`.
 ///
 /// The script host starts at the first use.
 pub(crate) fn runner(
@@ -59,7 +59,7 @@ pub(crate) fn runner(
 struct Runner {
     host: Mutex<Option<ScriptHost>>,
     running: Mutex<Option<Running>>,
-    /// The results of compiled scripts, because many tests share a script.
+    /// The cached results of compiling scripts, because many tests share a script.
     compiled: Mutex<HashMap<(ScriptRuntime, ScriptSource), Result<(), ScriptError>>>,
 }
 

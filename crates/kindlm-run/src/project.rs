@@ -39,8 +39,8 @@ pub struct OpenOptions {
     pub config: PathBuf,
     /// True if the suite may refer to files outside its folder.
     pub allow_outside: bool,
-    /// True if programs that generate prompts, tests and variables may leave the sandbox and use the network even
-    /// without a run.
+    /// True if programs that generate prompts, tests and variables may run outside the sandbox and use the network,
+    /// even if the suite is only inspected.
     pub allow_programs: bool,
     /// True if a promptfoo config may read tests from the network.
     pub allow_network: bool,
@@ -285,7 +285,7 @@ pub fn import(world: &World, args: &OpenOptions) -> Result<(SuiteFolder, Importe
     Ok((place, imported))
 }
 
-/// Returns the runner of scripts that read tests from the network; `None` if the user has not allowed it.
+/// Returns the runner of scripts that read tests from the network; `None` if the user has not allowed network access.
 fn network(
     world: &World,
     files: &Folder,

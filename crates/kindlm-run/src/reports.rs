@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{Failure, World};
 
-/// The reporter of job summaries.
+/// The id of the reporter for job summaries in CI.
 const JOB_SUMMARY: &str = "markdown";
 
 /// The maximum number of failed cases that [`failed_lines`] names. Further cases are only counted.
@@ -265,7 +265,7 @@ pub fn append_summary(path: &Path, report: &AnyReport<'_>) -> Result<(), String>
     append().map_err(|err| err.to_string())
 }
 
-/// Names the failed cases with their places, and the failed gates. Returns no line if the run succeeded.
+/// Names the failed cases with their source locations, and the failed gates. Returns no line if the run succeeded.
 pub fn failed_lines(report: &AnyReport<'_>) -> Vec<String> {
     let summary = report.summary();
     let word = match summary.exit_status {

@@ -94,7 +94,7 @@ impl ResponseSource {
     }
 }
 
-/// Returns the provider's settings that change answers, with digests of its files.
+/// Returns the settings that affect the provider's answers, with digests of the files that the settings name.
 ///
 /// Returns `None` if the provider only has prepared answers.
 ///

@@ -63,7 +63,7 @@ pub struct RunConfig {
     pub keep_workspaces: bool,
     /// True to show only warnings as notices.
     pub quiet: bool,
-    /// The arguments stored with the run, with which the caller can resume it.
+    /// The arguments that are stored with the run, so that the caller can resume the run.
     pub arguments: Vec<String>,
 }
 
@@ -82,8 +82,8 @@ pub struct Prepared {
 impl Prepared {
     /// Plans a run, or the rest of the run `past`.
     ///
-    /// Returns `None`, after a notice, if a selection by earlier runs is empty. With `past`, an empty selection is a
-    /// failure.
+    /// Returns `None`, after a notice, if a selection by the results of earlier runs is empty. With `past`, an empty
+    /// selection is a failure.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Prepared {
 
     /// Returns the text of `--dry-run`: executions, requests and the maximum cost.
     ///
-    /// For a resumed run, it also sends a notice about the finished executions.
+    /// For a resumed run, this method also sends a notice about the finished executions.
     ///
     /// # Errors
     ///
@@ -181,7 +181,7 @@ impl Prepared {
         engine::budget_usd(&self.project.suite, &self.config.options)
     }
 
-    /// Returns the selected test cases with their places, models and tags: one line each, or a JSON array.
+    /// Returns the selected test cases with their source locations, models and tags: one line each, or a JSON array.
     ///
     /// # Errors
     ///
@@ -327,7 +327,7 @@ pub(crate) struct Run {
     /// The field is `None` for other runs.
     pub(crate) observed: Option<Observations>,
     /// The number of canaries for each judge, or the reason why no judge is asked; `None` if the suite requests no
-    /// canaries.
+    /// canaries. A canary is an output of the calibration that the judge is asked about again.
     pub(crate) canaries: Option<Result<usize, &'static str>>,
 }
 
@@ -354,7 +354,8 @@ impl Run {
         info.partial = self.plan.is_selection;
         let Session { client, runner, responses, secrets, .. } = session;
         let recorded = Recorded::new(&client, responses);
-        // Canaries never come from the response store, because a stored answer does not show a change of the judge.
+        // Answers about canaries never come from the response store, because a stored answer cannot show a change of
+        // the judge.
         let live = Ports { models: &client, ..ports(&client, &recorded, &runner) };
         let mut kept = if journal {
             let of = (&self.suite, &files, &self.plan);
@@ -363,7 +364,7 @@ impl Run {
         } else {
             None
         };
-        // Ask the judges only after the journal is open, because their answers belong to a recorded run.
+        // Ask the judges about canaries only after the journal is open, so that the answers belong to a recorded run.
         let was_complete = kept.as_ref().is_some_and(Kept::was_complete);
         let of_run = (&*info.id, was_complete);
         let canaries = self.watch_judges(world, live, (&files, &secrets), &*progress, of_run)?;
@@ -383,7 +384,7 @@ impl Run {
 
     /// Asks the judges about canaries before the executions, and passes an alarm to the gates and to the report.
     ///
-    /// If the run was complete, no judge is asked.
+    /// If an earlier process has already done all executions of the run, no judge is asked.
     ///
     /// Fails if a calibration cannot be read or a watch cannot be stored, or if the user interrupts.
     fn watch_judges(
@@ -551,7 +552,7 @@ impl Run {
         }
     }
 
-    /// Adds the watches of the judges to the report, and warnings about them.
+    /// Adds the judges' answers about canaries to the report, as watches with their warnings.
     fn note_canaries<C: CaseSource>(&self, report: &mut Report<C>, canaries: Vec<CanaryWatch>) {
         report.warnings.extend(canaries.iter().filter_map(CanaryWatch::warning));
         if let Some(Err(why)) = self.canaries {

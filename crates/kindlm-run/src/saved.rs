@@ -146,7 +146,7 @@ pub(crate) enum PastRun {
     Unreadable(String, ReportError),
 }
 
-/// Returns the runs of a folder, newest first. With `of`, only the runs of that suite.
+/// Returns the runs of a folder, newest first. With `of`, the runs of other suites are left out.
 ///
 /// Runs without a journal header and without a report are left out, because they sent nothing.
 pub(crate) fn newest_first<'a>(

@@ -21,8 +21,12 @@ pub struct Secrets(kindlm_redact::Secrets);
 impl Secrets {
     /// Collects the secret values of a run.
     ///
-    /// The values come from variables in provider configurations or with secret-like names, and from passwords in URLs
-    /// of the environment. Values that `world` learns later are masked, too.
+    /// The values are:
+    ///
+    /// - environment variables that the configurations of providers name;
+    /// - environment variables with secret-like names;
+    /// - passwords in URLs that are values of environment variables;
+    /// - values that `world` learns later.
     ///
     /// Commands and agents get the whole environment, so an output may contain any of these values.
     pub fn new(world: &World, providers: &Map<String, Value>) -> Self {

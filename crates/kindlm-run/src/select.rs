@@ -37,8 +37,8 @@ pub struct Selection {
     pub models: Vec<String>,
     /// True to select only executions that did not pass in the last run.
     pub failed: bool,
-    /// True to select only new, changed and failed executions: executions that never ran, that did not pass in their
-    /// last run, or whose test has changed since.
+    /// True to select only executions that never ran, that did not pass in their last run, or whose test has changed
+    /// since.
     pub changed: bool,
     /// The part of the executions to run; `None` for all.
     pub shard: Option<Shard>,
@@ -94,7 +94,7 @@ fn warn_unused(world: &World, suite: &Suite, tag: &str) {
 
 /// Plans the run.
 ///
-/// Returns `None`, after a notice, if a selection by earlier runs is empty.
+/// Returns `None`, after a notice, if a selection by the results of earlier runs is empty.
 pub(crate) fn plan(
     world: &World,
     suite: &Suite,
@@ -152,7 +152,7 @@ pub(crate) fn part(
 
 /// Returns the cases that did not pass in the last run of the suite.
 ///
-/// For a case that the last run left out, the last run of that case counts.
+/// If the last run left out a case, the newest run with this case counts.
 fn failed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, Failure> {
     let (found, traced) = last_of(world, place, suite)?;
     let name = &suite.info.name;
@@ -272,7 +272,7 @@ fn named(mut all: Vec<String>) -> String {
 ///
 /// The last run of each case counts.
 ///
-/// A failed case stays selected until it passes, because no run has confirmed its change yet.
+/// A failed case stays selected until it passes.
 fn changed(world: &World, place: &SuiteFolder, suite: &Suite) -> Result<Targets, Failure> {
     let mut targets = Targets::default();
     let (runs, never) = look_back(place, suite, &mut |case, model, seen| {

@@ -92,7 +92,7 @@ impl RunOutcome {
 
 /// Returns the newest `limit` runs, newest first, and the number of older runs.
 ///
-/// With `of`, only the runs of that suite.
+/// With `of`, the runs of other suites are left out.
 ///
 /// # Errors
 ///
@@ -140,7 +140,7 @@ pub fn find(place: &SuiteFolder, id: &str) -> Result<Option<StoredRun>, Failure>
     stored_run(&runs, id).map(Some)
 }
 
-/// Returns the ids of runs, newest first. With `of`, only the ids of that suite's runs.
+/// Returns the ids of runs, newest first. With `of`, the runs of other suites are left out.
 fn ids(runs: &Runs, of: Option<&SuiteKey>) -> Result<Vec<String>, Failure> {
     let mut all = Vec::new();
     for (id, has_report) in runs.all().map_err(|err| Failure::store(&err))?.into_iter().rev() {
@@ -268,7 +268,8 @@ pub struct Prune {
 
 /// Removes old runs, and returns their ids, newest first.
 ///
-/// With `of`, only runs of that suite are removed. Running runs, and runs from which a baseline was set, stay.
+/// With `of`, only runs of that suite are removed. Two kinds of runs are never removed: runs that are still running,
+/// and runs from which a baseline was set.
 ///
 /// # Errors
 ///

@@ -104,7 +104,7 @@ fn written(suite: &Suite) -> impl Iterator<Item = PathBuf> {
     let compliance = suite.compliance.as_ref().filter(|it| it.enabled);
     let reports = suite.reports.iter().map(|(_, path)| path.as_str());
     let all = compliance.map(|it| it.output_dir.as_str()).into_iter().chain(reports);
-    // If the folder of reports is the folder of the suite, its files are still files of the suite.
+    // Do not return the suite's folder itself. If reports are written there, the folder still has files of the suite.
     all.map(|it| normalized(Path::new(it))).filter(|it| !it.as_os_str().is_empty())
 }
 

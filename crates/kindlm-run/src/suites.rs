@@ -16,9 +16,9 @@ pub(crate) const PROJECT: &str = "project";
 
 /// The identity of a suite, for finding the runs of the suite.
 ///
-/// A suite is identified by its project and its name. Two config files in a folder may share both, like all promptfoo
-/// configs without a description. Then a run belongs to the config file that started the run, as long as this file
-/// exists.
+/// A suite is identified by its project and its name. Two config files in a folder may have the same project and name,
+/// like all promptfoo configs without a description. Then a run belongs to the config file that started the run, as
+/// long as this file exists.
 #[derive(Clone, Debug)]
 pub struct SuiteKey {
     project: String,

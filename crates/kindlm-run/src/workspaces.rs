@@ -14,8 +14,8 @@ use crate::{Failure, World};
 ///
 /// Returns `None` if no agent needs a folder.
 ///
-/// Fails if a source folder does not exist or may not be used. Also fails if the program for an isolation is not
-/// installed. No request is sent before a failure.
+/// Fails if a source folder does not exist or may not be used. Also fails if a workspace is to be isolated, and the
+/// program for the isolation is not installed. No request is sent before a failure.
 pub(crate) fn open(
     world: &World,
     files: &Folder,

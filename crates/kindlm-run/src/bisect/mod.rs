@@ -19,8 +19,9 @@ use self::trial::{Rule, Target, Trials};
 use crate::reports::json_text;
 use crate::{Failure, OpenOptions, World};
 
-/// The highest share of tries that may stay undecided after `max_repeats`, for a case with the good or the bad pass
-/// rate.
+/// The highest probability that a try is still undecided after `max_repeats` executions.
+///
+/// The probability holds for a case whose true pass rate is the good or the bad rate.
 const UNDECIDED: f64 = 0.05;
 /// The highest number of repeats of a try.
 const MOST_REPEATS: u32 = 10_000;
@@ -124,7 +125,7 @@ impl<'a> PreparedBisection<'a> {
     /// - a version does not exist or cannot be parsed, or the good commit is not before the bad commit;
     /// - the files of the bad commit cannot be written;
     /// - the suite of the bad version cannot be loaded;
-    /// - `config` selects no single case on a single model;
+    /// - `config` does not select exactly one case and one model;
     /// - the case compares outputs with each other, or has a history;
     /// - the older and the present version of the suite are equal, or no change affects the case;
     /// - a rate or the error is invalid, or the rates are too close.
@@ -249,7 +250,7 @@ impl Search {
         }
     }
 
-    /// Returns the usual number of decisions: both ends, and one or two for each halving.
+    /// Returns the usual number of decisions: one for each end of the range, and one or two for each halving.
     fn decisions(&self) -> u32 {
         let count = self.candidates().len().max(1);
         let halvings = count.next_power_of_two().ilog2();
@@ -271,9 +272,9 @@ pub fn render(report: &Bisection, as_json: bool, shows_steps: bool) -> Result<St
     if as_json { json_text(report) } else { Ok(bisect_text(report, shows_steps)) }
 }
 
-/// Returns the result of a search that stops because an end of the range does not have the expected verdict.
+/// Ends the search if an end of the range does not have the `expected` verdict.
 ///
-/// Returns `None` if the verdict is as expected.
+/// Returns `None` if the verdict is as expected, so the search goes on.
 fn end(trials: &Trials<'_>, verdict: Verdict, expected: Verdict) -> Option<Found> {
     let (end, verb) = match expected {
         Verdict::Bad => ("bad", "fail"),

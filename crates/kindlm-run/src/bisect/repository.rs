@@ -92,7 +92,9 @@ impl Repository {
         Ok(Checkout { folder })
     }
 
-    /// Returns the content of a file beside the suite in a commit. Fails if the commit has no such file.
+    /// Returns the content of a file in a commit. `file` is relative to the folder of the suite.
+    ///
+    /// Fails if the commit has no such file.
     pub(super) fn text(&self, commit: &Commit, file: &str) -> Result<Vec<u8>, Failure> {
         let object = format!("{}:{}{file}", commit.id, self.prefix);
         let shown = git::command(&self.root).args(["show", &object]).stdin(Stdio::null()).output();
@@ -106,7 +108,7 @@ impl Repository {
         }
     }
 
-    /// Returns the path of a file beside the suite in a checkout.
+    /// Returns the path of a file in a checkout. `file` is relative to the folder of the suite.
     pub(super) fn path(&self, checkout: &Checkout, file: &str) -> PathBuf {
         Checkout::files(checkout.folder.path()).join(&self.prefix).join(file)
     }

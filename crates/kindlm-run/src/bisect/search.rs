@@ -26,7 +26,7 @@ pub(super) struct FirstBad {
     pub(super) is_stopped: bool,
 }
 
-/// Finds the first bad one of `count` candidates with few tries.
+/// Finds the first bad candidate of `count` candidates by binary search.
 ///
 /// The caller has already found that the state before the first candidate is good, and that the last candidate is bad.
 /// If a candidate is skipped, the open candidate nearest to the middle is tried instead.
@@ -64,8 +64,8 @@ pub(super) struct SmallestBad {
     pub(super) is_stopped: bool,
 }
 
-/// Finds a minimal bad set among `count` changes. If any one change is removed from the set, the rest is good or was
-/// skipped. If the search was stopped, the set may not be minimal.
+/// Finds a minimal bad set among `count` changes. If any one change is removed from the set, the remaining changes are
+/// good or were skipped. If the search was stopped, the set may not be minimal.
 ///
 /// The caller has already found that the empty set is good, and that the set of all changes is bad. The algorithm is
 /// `ddmin` of Zeller and Hildebrandt (2002), *IEEE Trans. Softw. Eng.* 28:183.
@@ -101,7 +101,8 @@ pub(super) fn smallest_bad(
     Ok(found)
 }
 
-/// Splits a set into parts. Returns each part with true, and then the set without each part with false.
+/// Splits a set into parts. Returns the parts with the flag true, and then the complement of each part with the flag
+/// false.
 fn candidates(set: &BTreeSet<usize>, parts: usize) -> Vec<(bool, BTreeSet<usize>)> {
     let items: Vec<usize> = set.iter().copied().collect();
     let bounds = |part: usize| (part * items.len() / parts, (part + 1) * items.len() / parts);

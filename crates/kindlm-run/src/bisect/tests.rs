@@ -189,7 +189,8 @@ fn finds_the_commit_and_runs_equal_prompts_once() {
     assert_eq!(report.answer, Answer::Found { candidates: vec![2] });
     assert_eq!(report.candidates[2].subject.as_deref(), Some("shorten the prompt"));
     let (good, bad) = (StepVerdict::Good, StepVerdict::Bad);
-    // The steps: both ends, "stress it", and "shorten the prompt". The last step has the prompt of the bad end.
+    // The steps: both ends, "stress it", and "shorten the prompt". The last step reuses the verdict of the bad end,
+    // because both commits have the same prompt.
     assert_eq!(verdicts(&report.steps), [(bad, false), (good, false), (good, false), (bad, true)]);
     let executions: u64 = report.steps.iter().map(|it| it.executions).sum();
     assert_eq!((report.executions, executions), (executions, report.executions));

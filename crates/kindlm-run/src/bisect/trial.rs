@@ -99,8 +99,8 @@ impl<'a> Trials<'a> {
 
     /// Tries a version of the suite, and adds the step. A version that cannot be loaded is skipped.
     ///
-    /// The result of an earlier try with an equal digest is reused. If the case may run a program, this needs
-    /// `is_same_tree`: all files besides the suite are the same in each try.
+    /// The result of an earlier try with an equal digest is reused. If the case may run a program, the result is only
+    /// reused with `is_same_tree`. This flag is true if only the suite differs between the tries, and no other file.
     pub(super) fn attempt(
         &mut self,
         tried: String,

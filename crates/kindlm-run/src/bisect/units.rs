@@ -1,5 +1,5 @@
-//! Splits the difference of two suites into units that can be applied one by one: lines of texts, entries of lists, and
-//! other values.
+//! Splits the difference of two suites into units that can be applied one by one. A unit changes lines of a string, an
+//! entry of a list, or another value.
 
 use std::collections::BTreeSet;
 

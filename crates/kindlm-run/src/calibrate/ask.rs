@@ -22,7 +22,7 @@ pub struct Question {
     pub criteria: Option<String>,
     /// A set of rules, for the check `prompt-assertion`; `None` without rules.
     pub assertions: Option<Value>,
-    /// An entry of the list form of `expect.assert`; `None` without an entry.
+    /// A check in the form of an entry of the list `expect.assert`; `None` without such a check.
     pub check: Option<Value>,
     /// The minimum score that passes, from 0 to 1, for `criteria`; `None` for the default of the check `judge`.
     pub min_score: Option<f64>,
@@ -85,8 +85,10 @@ impl Case {
 
 /// Returns the verdicts in the results of a case as text, such as `pass`.
 ///
-/// A set of rules has several verdicts, each after the id of its rule. The text joins them, because verdicts about the
-/// same output depend on each other. Returns `None` if a verdict is missing, or if all results were skipped.
+/// For a set of rules, the text has the verdicts of all rules, each after the id of its rule. They form one text,
+/// because verdicts about the same output depend on each other.
+///
+/// Returns `None` if a verdict is missing, or if all results were skipped.
 pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
     let mut all = Vec::new();
     for result in results {
@@ -107,8 +109,8 @@ pub(super) fn verdicts(results: &[AssertionResult]) -> Option<String> {
 ///
 /// Rows with the same input, output, variables and question are judged once.
 ///
-/// Fails if a row has a problem, or if every row has a question and `question` has one too. Up to 20 different problems
-/// are reported, each with its line.
+/// Fails if a row has a problem, or if `question` is set although every row has its own question. Up to 20 different
+/// problems are reported, each with its line.
 pub(super) fn plan(
     name: &str,
     labels: Labels,

@@ -10,7 +10,7 @@ use crate::Progress;
 use crate::interrupt::report_waits;
 
 /// The offset that is added to the sample number of a second answer. The offset is above the highest number of samples
-/// of a judge, so the response store stores first and second answers apart.
+/// of a judge, so first and second answers have different keys in the response store.
 const SECOND: u32 = 1_000;
 
 /// The models, ports and settings for asking a judge.

@@ -33,8 +33,8 @@ struct RunJudge<'s> {
 enum Intent {
     /// Ask about these outputs.
     Ask(Box<Sample>),
-    /// Report this stored watch, because it is of this run (`is_own`), or because it has an alarm. `count` is the
-    /// number of all watches of the calibration.
+    /// Do not ask, but report the stored result of an earlier watch. Either the watch belongs to this run, which was
+    /// resumed (`is_own`), or the watch raised an alarm. `count` is the number of all watches of the calibration.
     Report { watch: Box<Watch>, count: usize, caveat: Option<String>, is_own: bool },
     /// Do not ask, for this reason.
     Refrain(String),
@@ -154,7 +154,7 @@ impl<'s> Canaries<'s> {
         (!asked.is_empty()).then(|| format!("asking {}", asked.join(", and ")))
     }
 
-    /// Asks the judges, and stores the watches beside the calibrations.
+    /// Asks the judges about their canaries, and stores the results as watches beside the calibrations.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl<'s> Canaries<'s> {
     }
 }
 
-/// Asks one judge, and stores the watch.
+/// Asks one judge about its canaries, and stores the result as a watch.
 async fn ask_one(
     store: &Calibrations,
     panel: &Panel<'_>,

@@ -16,11 +16,11 @@ pub(super) struct StoredCalibration {
     pub(super) check: String,
     /// The digests of the judge's instructions.
     pub(super) prompts: Vec<String>,
-    /// The number of labels for each verdict of people and each verdict of the judge.
+    /// The confusion matrix of people's labels and the judge's verdicts.
     pub(super) confusion: Confusion,
 }
 
-/// A pass rate by the judge, and two estimates of the pass rate by people.
+/// A pass rate that the judge measured, and two estimates of the pass rate that people's labels would give.
 #[derive(Debug)]
 pub(super) struct Correction {
     /// The description of the judged outputs.

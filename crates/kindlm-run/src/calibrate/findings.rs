@@ -21,17 +21,17 @@ pub(super) const CONFIDENCE: Confidence = Confidence::P95;
 pub(super) struct Findings {
     /// All samples, with and without a label. A set of rules has several samples of one output.
     pub(super) samples: Vec<Sample>,
-    /// The number of labels for each verdict of people and each verdict of the judge.
+    /// The confusion matrix of people's labels and the judge's verdicts.
     pub(super) confusion: Confusion,
     /// The number of labels for which the judge gave no verdict.
     pub(super) errored: u64,
-    /// The 95% interval of kappa. Verdicts about the same output count as one piece of evidence.
+    /// The 95% confidence interval of kappa. All verdicts about one output form one cluster.
     pub(super) interval: Result<Interval, Undefined>,
     /// True if an output has several labelled verdicts.
     pub(super) has_sets: bool,
     /// The judge's disagreement with itself; `None` if the judge was asked only once.
     pub(super) own_noise: Option<OwnNoise>,
-    /// The counts by criterion or rule; empty if there is only one criterion or rule.
+    /// The confusion matrix of each criterion or rule; empty if there is only one criterion or rule.
     pub(super) groups: Vec<(String, Confusion)>,
     /// The score threshold with the highest kappa; `None` if no score of the judge is strictly between 0 and 1.
     pub(super) best: Option<Result<BestThreshold, Undefined>>,
@@ -136,7 +136,7 @@ impl Findings {
         }
     }
 
-    /// Returns the reason for each sample without a verdict, labelled or not.
+    /// Returns the reason for each missing verdict, for samples with and without a label.
     pub(super) fn obstacles(&self) -> impl Iterator<Item = Obstacle> {
         self.samples.iter().filter_map(|it| match &it.judge {
             JudgeOutcome::Errored { why, .. } => Some(*why),
@@ -169,7 +169,7 @@ impl Findings {
         })
     }
 
-    /// Returns the counts of labels for each criterion with a digest, by the verdicts of people and of the judge.
+    /// Returns the confusion matrix of each criterion that has a digest.
     fn criteria(&self, calibrated_at: &str) -> Vec<CriterionCounts> {
         let mut counts: BTreeMap<&str, (&str, Confusion)> = BTreeMap::new();
         for sample in &self.samples {
@@ -189,7 +189,8 @@ impl Findings {
     pub(super) fn calibration(&self, template: Calibration) -> Calibration {
         let kappa = self.confusion.kappa(CONFIDENCE).ok();
         let judged = || self.samples.iter().filter(|it| it.human.is_some());
-        // A watch accepts every model that answered, so the models of second answers count, too.
+        // A later watch raises an alarm if a model answers that is not in this list. So the list also has the models
+        // of the second answers.
         let mut answered: BTreeSet<String> = template.answered.iter().cloned().collect();
         answered.extend(judged().flat_map(|it| it.answered.iter().cloned()));
         let fingerprints: BTreeSet<&String> = judged().flat_map(|it| &it.fingerprints).collect();

@@ -10,10 +10,10 @@ use super::findings::CONFIDENCE;
 use super::{Correction, Findings, JudgeOutcome};
 use crate::judge_setup::Panel;
 
-/// The method of the interval if each output has one labelled verdict, as the JSON object names it.
+/// The name of the interval method in the JSON object, if each output has one labelled verdict.
 const ONE_MORE: &str = "one more output in each cell";
 
-/// The method of the interval if an output has several labelled verdicts, as the JSON object names it.
+/// The name of the interval method in the JSON object, if an output has several labelled verdicts.
 const JACKKNIFE: &str = "jackknife over outputs";
 
 /// The judge, the inputs, the time and the cost of a calibration.

@@ -91,7 +91,7 @@ pub fn load_rules(world: &World, path: &Path) -> Result<Value, Failure> {
     Ok(list.clone())
 }
 
-/// Parses a check in the list form, as given to the option `--check`.
+/// Parses the value of the option `--check`: an entry of the list `expect.assert`.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ pub(super) enum JudgeRequest {
     Criteria(String),
     /// A set of rules; the judge decides for each rule if the output follows the rule.
     Assertions(Value),
-    /// An entry of the list form of `expect.assert`.
+    /// A check in the form of an entry of the list `expect.assert`.
     Check(Value),
 }
 

@@ -1,4 +1,4 @@
-//! The state of the judge of a suite by its stored watches: [`JudgeWatches`].
+//! The state of a suite's judge, as found by the stored watches of this judge: [`JudgeWatches`].
 
 use kindlm_config::Programs;
 use kindlm_store::{Calibrations, Judge};
@@ -6,7 +6,7 @@ use kindlm_store::{Calibrations, Judge};
 use crate::judge_setup::Panel;
 use crate::{Failure, Project};
 
-/// The findings of the watches of a judge since its calibration.
+/// The state of a judge since its calibration. A watch asks the judge again, and detects changed verdicts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JudgeState {
     /// There is no calibration with the present settings, or no watch of such a calibration.

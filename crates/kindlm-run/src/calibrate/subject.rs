@@ -172,8 +172,8 @@ impl Subject {
     /// # Errors
     ///
     /// Fails if no model can judge, if the judge was never calibrated, or if its calibrations cannot be read. Also
-    /// fails if `run` is `None` or has a case that cannot be read. Also fails if the judge judged nothing in the run
-    /// with a calibrated check.
+    /// fails if `run` is `None` or has a case that cannot be read. Also fails if the run has no verdict of this judge
+    /// for a calibrated check.
     pub fn correct(&self, run: Option<&Saved>) -> Result<Agreement, Failure> {
         let panel = self.panel(&self.judging)?;
         let known = Calibrations::new(self.place.state())
@@ -251,7 +251,7 @@ impl Subject {
     ) -> Result<Vec<Correction>, Failure> {
         let Some(Saved { report, name, .. }) = run else { return Ok(Vec::new()) };
         let report: &AnyReport<'_> = report;
-        // A report lists only the models under test. The names of the other judges are in the suite.
+        // A report lists only the models under test, so take the names of judges from the suite, too.
         let of_report =
             report.models.iter().map(|it| (&it.id, format!("{}:{}", it.provider, it.name)));
         let of_suite = self.models.iter().map(|it| (&it.id, full(it)));
@@ -297,7 +297,7 @@ struct Asked {
     samples: Vec<Sample>,
     own_noise: Option<OwnNoise>,
     canaries: BTreeMap<String, String>,
-    /// The names that the provider returned for the models of the second answers, if they differ from the request.
+    /// The model names in the provider's responses to the second questions, if they differ from the requested names.
     answered: BTreeSet<String>,
     cost_usd: Option<f64>,
     usage: UsageSum,

@@ -21,7 +21,8 @@ use crate::judge_setup::Panel;
 use crate::secrets::Secrets;
 use crate::{Failure, Progress, World, identity};
 
-/// The number of canaries, with a margin, with which one watch can detect that half of the verdicts differ.
+/// The number of canaries that is enough for one watch to detect that half of the verdicts have changed. The number
+/// includes a safety margin.
 const ENOUGH: u64 = 20;
 
 /// The maximum number of differences that are shown.
@@ -42,7 +43,7 @@ pub(super) struct Watched {
     /// The number of stored watches of the calibration, including this watch if it is stored.
     pub(super) count: usize,
     is_stored: bool,
-    /// The reason why one watch cannot find a change of the judge; `None` if one watch can find a change.
+    /// The warning that a single new run of the canaries cannot prove a change of the judge; `None` without a warning.
     pub(super) caveat: Option<String>,
     changes: Vec<Change>,
     failed_by_provider: bool,
@@ -201,8 +202,8 @@ pub(super) fn draw<C>(
     Ok(cases)
 }
 
-/// Compares new answers with the answers of a calibration, and stores the watch. `run` is the id of the run that the
-/// watch belongs to; `None` for a watch without a run.
+/// Compares new answers with the answers of a calibration, and stores the result as a watch. `run` is the id of the run
+/// that the watch belongs to; `None` for a watch without a run.
 ///
 /// If no output was judged, nothing is stored, and the result has the evidence of the earlier watches.
 pub(super) fn store_watch(

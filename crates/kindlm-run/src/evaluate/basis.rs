@@ -33,7 +33,8 @@ impl<'a> Referred<'a> {
         Digest::from_content(all)
     }
 
-    /// Returns one line for each read file that a text names: the path and the digest.
+    /// Returns the paths and digests of the files that occur in the texts, one line for each file. Files that were not
+    /// read are left out.
     fn named_in(&self, texts: &[&str]) -> String {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         let named = digests.iter().filter(|(path, _)| texts.iter().any(|it| names(it, path)));
@@ -129,7 +130,7 @@ impl<'a> Basis<'a> {
 
 /// Returns a JSON text without the escape sequences that JSON does not need, such as `\u00e9` for `é`.
 ///
-/// Many programs escape all characters outside ASCII, so the text would not contain the path of a file.
+/// Many programs escape all characters outside ASCII. A path with such characters would not be found in the text.
 fn without_escapes(json: &str) -> Cow<'_, str> {
     if !json.contains('\\') {
         return Cow::Borrowed(json);

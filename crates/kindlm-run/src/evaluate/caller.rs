@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// The time that judges have to answer after their record is abandoned, so that their cost is known.
+/// The time limit for the judges of an abandoned record. Their answers are still needed to know the cost.
 const LATE_ANSWERS: Duration = Duration::from_mins(1);
 
 /// The caller of a record. The default caller waits until the evaluation ends.

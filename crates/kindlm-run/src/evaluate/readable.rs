@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// The maximum number of lines that are shown of a message.
 const LINES: usize = 6;
-/// The minimum number of columns of a text beside its indentation.
+/// The minimum width of a text in columns, without its indentation.
 const NARROWEST: usize = 20;
 
 /// A writer that receives JSON lines, and writes a block of text for each of them.
@@ -103,7 +103,7 @@ impl Write for ReadableResults<'_> {
     }
 }
 
-/// Wraps a line for a terminal. The further lines begin two columns after the indentation of the first one.
+/// Wraps a line for a terminal, and keeps its indentation. [`wrapped`] indents continuation lines by two more columns.
 fn fitted(line: &str, columns: usize) -> String {
     let text = line.trim_start_matches(' ');
     let indent = " ".repeat(line.len() - text.len());

@@ -84,7 +84,7 @@ pub fn expect_of(checks: &Map<String, Value>, has_vars: bool) -> Value {
     Value::Object(expect)
 }
 
-/// Checks the form of the evidence of a record that is evaluated later, such as a sample.
+/// Checks the format of the evidence in a record, for records that are stored now and evaluated later.
 ///
 /// # Errors
 ///
@@ -149,8 +149,8 @@ impl PendingRecord {
         (&mut self.result).await.unwrap_or(Err(RecordError::NotStarted))
     }
 
-    /// Makes the service skip the record, or end its evaluation. If the record asks judges, they have a minute more to
-    /// answer, so that their [`cost`](Self::cost) is known.
+    /// Makes the service skip the record, or end its evaluation. If the record asks judges, the judges get one more
+    /// minute to answer, so that the [`cost`](Self::cost) is known.
     pub fn abandon(&self) {
         self.abandon.send_replace(true);
     }
@@ -161,10 +161,11 @@ impl PendingRecord {
     }
 }
 
-/// The maximum number of scripts of an untrusted record. Each may take 5 seconds, and all records share the workers.
+/// The maximum number of scripts of an untrusted record. Each script may take 5 seconds, and the scripts of all records
+/// share the worker processes.
 pub(super) const MAX_SCRIPTS: usize = 100;
 
-/// The time without requests to a judge's provider after repeated failures.
+/// The time for which the circuit to a judge's provider is open after repeated failures: no request is sent.
 const CIRCUIT_OPEN: Duration = Duration::from_mins(1);
 
 /// Evaluates records, any number at once. Clones share the threads, which end with the last clone.
@@ -178,8 +179,8 @@ pub struct RecordService {
 impl RecordService {
     /// Opens the judges of `suite`, and starts `concurrency` threads (at least 1). No request is sent.
     ///
-    /// Without a suite, or with a suite without models, there is no judge. Agents do not judge. The named checks of the
-    /// suite can be used under the rules for records.
+    /// Without a suite, or with a suite without models, there is no judge. Agents do not judge. Records can use the
+    /// named checks of the suite, with the same restrictions as for other checks of records.
     ///
     /// # Errors
     ///
@@ -194,8 +195,8 @@ impl RecordService {
 
     /// Starts a service like [`start`](Self::start), for checks of the user who started this program.
     ///
-    /// The checks can do the same as those of `kindlm evaluate`: they name files below the working folder, and their
-    /// scripts have the permissions of the suite.
+    /// The checks have the same permissions as the checks of `kindlm evaluate`. They can name files below the working
+    /// folder, and their scripts have the permissions of the suite.
     ///
     /// # Errors
     ///
@@ -261,8 +262,8 @@ impl RecordService {
         self.submit_watched(json, None).await
     }
 
-    /// Does the same as [`submit`](Self::submit). `watch` receives results while other checks wait for their judges, and
-    /// is dropped after the evaluation.
+    /// Does the same as [`submit`](Self::submit). `watch` receives results while other checks wait for their judges.
+    /// `watch` is dropped after the evaluation.
     ///
     /// # Errors
     ///

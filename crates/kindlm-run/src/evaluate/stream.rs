@@ -44,7 +44,7 @@ enum Work {
 struct Done {
     text: Vec<u8>,
     status: ExitStatus,
-    /// The error of the first record that needs a judge model; `None` if no record lacks a judge model.
+    /// The error of the first record that lacks a judge model; `None` without such a record.
     no_judge: Option<NoJudge>,
 }
 
@@ -163,8 +163,8 @@ fn work(evaluator: &Evaluator<'_>, todo: &Mutex<Receiver<Job>>) {
 ///
 /// Returns `None` if there was no result.
 ///
-/// If the reader of the output is closed, `control` is stopped. Records that are already being evaluated are still
-/// counted, so that the exit status covers all evaluated records.
+/// If the output is a pipe that its reader has closed, `control` stops the evaluation. Records that are already being
+/// evaluated are still counted, so that the exit status covers all evaluated records.
 fn write_all(
     output: &mut (dyn Write + Send),
     results: &Receiver<Receiver<Done>>,
@@ -287,7 +287,7 @@ impl Feed<'_> {
                 return Ok(());
             }
         }
-        // After a stop, the rest is an incomplete line and is not evaluated.
+        // After a stop, `pending` may be an incomplete line, so it is not evaluated.
         if !pending.is_empty() && self.control.reason().is_none() {
             self.lines(pending);
         }

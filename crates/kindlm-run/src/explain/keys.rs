@@ -18,7 +18,7 @@ const MANY: usize = 20;
 pub(super) struct Key<'a> {
     /// The path of the key, such as `tests[].expect.guardrails.pii`; `<name>` stands for a name that the user chooses.
     pub path: String,
-    /// True if the object that has the key requires it.
+    /// True if the key is required in its object.
     is_required: bool,
     /// The schemas of the key, one for each kind of object that has the key.
     schemas: Vec<&'a Value>,

@@ -55,7 +55,7 @@ pub(crate) struct PastCase {
     pub(super) fresh: Option<Tally>,
     /// The number of repeats that could not be judged.
     pub(super) errored: u32,
-    /// True if the number of repeats depended on their results.
+    /// True if the results of earlier repeats decided when the repeats ended.
     pub(super) ends_early: bool,
     /// True if the repeats ended without a decision.
     pub(super) is_undecided: bool,

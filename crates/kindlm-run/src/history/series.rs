@@ -1,4 +1,5 @@
-//! The series of a suite or of a case: its results, its change points, and its flips.
+//! The series of a suite or of a case: the results of the runs, the change points of the pass rate, and the flips. A
+//! case flips if it passes in one of two runs and fails in the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use super::past::{PastCase, PastResults, PastRuns};
 use crate::project;
 use crate::stored_runs::RunOutcome;
 
-/// The highest probability of a change point in a series whose pass rate is constant.
+/// The significance level: the highest probability of a false change point in a series with a constant pass rate.
 const ALPHA: f64 = 0.05;
 
 /// Returns the series of a whole suite. Only the two newest runs are read completely.
@@ -39,7 +40,7 @@ pub(super) fn suite_series(past: &PastRuns, heads: &[RunHead]) -> Series {
         entry
     });
     // The totals of a run do not list the cases with stored answers, so a run with stored answers is no new evidence.
-    // A part of the suite may have another rate than the whole suite.
+    // A partial run does not count either, because its cases may have another pass rate than the whole suite.
     let fresh = |it: &RunHead| tally(it).filter(|_| it.cached_executions == 0 && !it.partial);
     let measured = heads.iter().map(|it| (fresh(it), None)).collect();
     let mut series = series(None, entries.collect(), measured, Unit::Cases);
@@ -69,7 +70,7 @@ pub(super) fn case_series(past: &PastRuns, heads: &[RunHead], case: &str, model:
     let unit = if cases().any(|(_, it)| it.ends_early) { Unit::Runs } else { Unit::Repeats };
     let tally = |(_, case): (&RunHead, &PastCase)| match unit {
         Unit::Runs => {
-            // A run with stored answers only is no new evidence.
+            // A run is no new evidence if all its answers come from the response store.
             let held = case.decided().filter(|_| case.fresh.is_some())?;
             Tally::new(held.into(), 1).ok()
         }

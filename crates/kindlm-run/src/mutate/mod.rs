@@ -35,7 +35,7 @@ pub struct MutateConfig {
     pub run: Option<String>,
     /// The selected test cases: parts of names, globs, or regular expressions in slashes; empty for all.
     pub only: Vec<String>,
-    /// The ids of the selected operators; empty for all.
+    /// The ids of the selected mutation operators; empty for all.
     pub operators: Vec<String>,
     /// True to evaluate the checks that ask models.
     pub judges: bool,

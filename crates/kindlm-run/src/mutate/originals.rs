@@ -1,4 +1,4 @@
-//! The executions of a past run that are mutated, with the checks that judge their mutants.
+//! The executions to mutate, which come from a past run, and the checks that judge their mutants.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl Originals {
         Ok(())
     }
 
-    /// Finds the operators that make a mutant of each execution.
+    /// Finds the mutation operators that apply to each execution.
     fn add_operators(&mut self, suite: &Suite, operators: &[&'static Operator]) {
         let mut unusable_parts = Vec::new();
         for (execution, mutated) in self.executions.iter().zip(&mut self.mutated) {

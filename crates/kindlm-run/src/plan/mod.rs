@@ -1,4 +1,4 @@
-//! Plans the size of runs whose comparison shows a fall of the pass rate.
+//! Power analysis: plans how many cases and repeats a comparison of runs needs to detect a fall of the pass rate.
 
 mod past;
 mod text;
@@ -24,11 +24,11 @@ const SLOW_EFFECT: f64 = 0.05;
 pub struct PlanConfig {
     /// The runs: ids or their beginnings, `last`, or files of reports; empty for the newest run.
     pub runs: Vec<String>,
-    /// The fall of the pass rate, above 0 and at most 1.
+    /// The fall of the pass rate to detect, above 0 and at most 1.
     pub effect: f64,
-    /// The probability of detecting the fall, from 0.5 to 0.99.
+    /// The statistical power: the probability of detecting the fall, from 0.5 to 0.99.
     pub power: f64,
-    /// The rate of false alarms, from 0.001 to 0.2.
+    /// The significance level: the rate of false alarms, from 0.001 to 0.2.
     pub alpha: f64,
     /// The numbers of repeats to plan for, each at least 1.
     pub repeats: Vec<u32>,

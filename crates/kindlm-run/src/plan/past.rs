@@ -19,9 +19,9 @@ pub(super) struct Past {
     /// The name of the suite.
     pub(super) suite: String,
     cases: IndexMap<(String, String), PastCase>,
-    /// The cases of older runs whose variables or checks differ from the newest run.
+    /// The cases whose variables or checks in an older run differ from the newest run.
     changed: BTreeSet<(String, String)>,
-    /// The cases of older runs that tested another prompt, command or transcript than the newest run.
+    /// The cases whose prompt, command or transcript in an older run differs from the newest run.
     other_prompts: BTreeSet<(String, String)>,
     has_early_ends: bool,
     has_stored_answers: bool,
@@ -183,7 +183,7 @@ impl Past {
             .with_help("name a run whose cases passed or failed")
     }
 
-    /// Returns the mean over all cases of each case's cost per execution.
+    /// Returns the mean cost of an execution, in which each case has the same weight.
     ///
     /// The result is [`Costs::Unknown`] if the cost of any execution is unknown: a mean of the other executions could
     /// be too low or too high. The cost is also unknown without executions.

@@ -259,7 +259,8 @@ impl<'a> Identity<'a> {
         };
         let folder = runs.run_folder(&self.info.id).map_err(|err| Failure::store(&err))?;
         let header = self.header()?;
-        // Register the run as the newest first, so that every journal belongs to a registered run.
+        // Register the run as the newest run before its journal is created, so that every journal belongs to a
+        // registered run.
         runs.begin(&self.info.id).map_err(|err| help(Failure::store(&err)))?;
         let writer = JournalWriter::create(folder, &header, Durability::Flush);
         let writer = writer.map_err(|err| help(Failure::journal(&err)))?;

@@ -28,7 +28,7 @@ pub(crate) struct Observations {
     readings: Vec<Reading>,
     /// The indices of the traces that name a test case, by the name of the case.
     named: HashMap<String, Vec<usize>>,
-    /// The indices of the traces that name no test case. Each test case that no trace names judges these traces.
+    /// The indices of the traces that name no test case. These traces are judged by each test case that no trace names.
     open: Vec<usize>,
     /// The error that makes judging impossible; `None` without such an error.
     failure: Option<ProviderError>,

@@ -83,7 +83,7 @@ fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
     }
     Record {
         agent_input: asked.map(Value::from),
-        // Without a recorded text, an empty output would be evidence of silence.
+        // Leave out an empty output, because it would be evidence that the agent said nothing.
         agent_output: (!output.is_empty()).then(|| Value::from(output)),
         events: recorded_events,
         complete_for: completeness.coverage.complete_for().cloned(),
@@ -99,7 +99,7 @@ fn record(execution: Execution, cost_usd: Option<f64>) -> Record {
     }
 }
 
-/// Returns the tokens; `None` if they are not known as a whole. The events have the known part.
+/// Returns the token usage; `None` if it is not completely known. The known part is in the events.
 fn recorded_usage(usage: Usage) -> Option<RecordedUsage> {
     (usage != Usage::default() && usage.is_whole()).then_some(RecordedUsage {
         input_tokens: Some(usage.input_tokens),

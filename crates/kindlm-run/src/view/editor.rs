@@ -1,4 +1,4 @@
-//! The links that open the place of a test in an editor.
+//! The links that open the source location of a test in an editor.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -55,7 +55,7 @@ fn is_link(text: &str) -> bool {
     text.contains("{file}") && scheme.is_some_and(|it| is_word(&it))
 }
 
-/// Returns the folder to which the places of tests are relative, with `/` between folders.
+/// Returns the folder to which the file paths in the source locations of tests are relative, with `/` between folders.
 ///
 /// This is the folder in which the run was started. `config` is the path of the config file in the report. The folders
 /// of `config` are removed from the end of the suite's folder.

@@ -85,12 +85,12 @@ impl OpenRun {
     }
 }
 
-/// The library of a folder. It opens when the folder has a run.
+/// The library of a folder: the runs that the server shows. The library opens when the folder has a run.
 pub(super) struct LazyLibrary {
     world: World,
     place: SuiteFolder,
     of: Option<SuiteKey>,
-    /// The link that opens a place in an editor; `None` if no editor is chosen.
+    /// The link that opens a source location in an editor; `None` if no editor is chosen.
     editor: Option<String>,
     library: OnceLock<Library>,
 }
@@ -115,7 +115,7 @@ impl LazyLibrary {
         Ok(Self { world: world.clone(), place, of: of.cloned(), editor: None, library })
     }
 
-    /// Adds the link that opens a place in an editor.
+    /// Adds the link that opens a source location in an editor.
     pub(super) fn with_editor(mut self, editor: Option<String>) -> Self {
         if let Some(library) = self.library.get_mut() {
             library.editor.clone_from(&editor);
@@ -234,7 +234,7 @@ impl Library {
         self.open(id)
     }
 
-    /// Returns both sides of a case, and the difference of their texts.
+    /// Returns the results of a case in both runs, and the differences of their texts.
     pub(super) fn difference(
         &self,
         base: &str,

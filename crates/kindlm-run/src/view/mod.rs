@@ -1,7 +1,7 @@
-//! Shows runs in a browser: a server on 127.0.0.1 that answers only requests that read.
+//! Shows runs in a browser, with a read-only server on 127.0.0.1.
 //!
-//! The page without data is public. Each request for data needs the token of the server, so that neither other users of
-//! the machine nor pages of other sites can read a run.
+//! The page without data is public. Each request for data needs the token of the server. So other users of the machine,
+//! and pages of other sites, cannot read a run.
 
 mod answer;
 mod editor;
@@ -32,7 +32,8 @@ pub struct ViewConfig {
     pub run: Option<String>,
     /// The port to listen on; 0 is any free port.
     pub port: u16,
-    /// The editor that opens the places of tests: `vscode` or another known name, or a URL with `{file}` and `{line}`.
+    /// The editor that opens the source locations of tests: `vscode` or another known name, or a URL with `{file}` and
+    /// `{line}`.
     ///
     /// The default is the variable `KINDLM_EDITOR`; without both, the page has no such links.
     pub editor: Option<String>,

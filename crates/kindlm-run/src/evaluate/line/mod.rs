@@ -169,7 +169,7 @@ impl<'a> Line<'a> {
 
     /// Returns an error message if two keys record the same part of the execution; otherwise `None`.
     ///
-    /// Only one of the two keys would be read, and the keys might differ. An `agent_output` that equals the last
+    /// Only one of the two keys would be used, and their values might differ. An `agent_output` that equals the last
     /// message in `events` is allowed. A structured `agent_output` is allowed too, because agents give it beside their
     /// last message.
     fn conflicting_keys(&self) -> Option<String> {
