@@ -51,7 +51,7 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     pub(crate) assertions: Option<PathBuf>,
 
-    /// A check in the list form as JSON, for rows without a criterion
+    /// A check as JSON, like an entry of the list `expect.assert`, for rows without a criterion
     #[arg(long, value_name = "JSON")]
     pub(crate) check: Option<String>,
 

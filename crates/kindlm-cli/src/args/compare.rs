@@ -29,8 +29,8 @@ pub(crate) struct CompareArgs {
 /// The options of each comparison.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct CompareOptions {
-    /// The fall of the pass rate that must be excluded, such as `3pp` (percentage points). Exit code 1 also if the runs
-    /// are too small to exclude it [default: 5pp, without an effect on the exit code]
+    /// The non-inferiority margin: the largest tolerated fall of the pass rate, such as `3pp` (percentage points).
+    /// Exit code 1 also if the runs are too small to exclude a larger fall [default: 5pp, without this exit code]
     #[arg(long, value_name = "POINTS", value_parser = kindlm_run::compare::parse_margin)]
     pub(crate) margin: Option<f64>,
     /// Print the comparison as JSON; see `kindlm schema comparison`

@@ -9,7 +9,7 @@ use crate::values;
 
 /// Measures how strong the checks are
 ///
-/// Takes the executions of a run that passed, changes one thing in each, and judges the mutants with the checks of the
+/// Takes the passed executions of a run, changes one thing in each, and judges the mutants with the checks of the
 /// suite. A harmful mutant should fail; one that passes survives, and shows which check is missing. A harmless mutant
 /// should pass; one that fails shows a brittle check. Nothing is sent without `--judges`.
 #[derive(Debug, Args)]
