@@ -17,12 +17,12 @@ pub(crate) const MAX_FRAME: usize = 256 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "t", rename_all = "snake_case")]
 pub(crate) enum ToWorker {
-    /// The first message, with the paths for the worker.
+    /// The first message: the root folder, and the command that converts TypeScript.
     Hello {
         /// The absolute path of the root folder.
         root: String,
-        /// The command that converts TypeScript to JavaScript; empty if the runtime is not Node.js. The worker adds the
-        /// path as the last argument, and writes the source to stdin.
+        /// The command that converts TypeScript to JavaScript; empty if the runtime is not Node.js. The worker appends
+        /// the path of the file as the last argument, and writes the source to the stdin of the command.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         typescript: Vec<String>,
     },
@@ -34,7 +34,7 @@ pub(crate) enum ToWorker {
         id: u64,
         /// The refusal of the question; `None` if the question is answered.
         error: Option<Refusal>,
-        /// The data in addition to the byte string.
+        /// The JSON data of the answer, such as [`Loaded`]; the byte string has the other data.
         #[serde(default)]
         facts: serde_json::Value,
     },
@@ -167,16 +167,16 @@ pub(crate) enum Stop {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "a", rename_all = "snake_case")]
 pub(crate) enum Ask {
-    /// Loads a module. Facts: [`Loaded`]; byte string: the source of the module.
+    /// Loads a module. The reply has [`Loaded`] as `facts`, and the source of the module as its byte string.
     Load {
         /// The absolute path of the importing file; `None` for the file of the call.
         from: Option<String>,
         /// The module specifier.
         specifier: String,
     },
-    /// Reads from the disk. Byte string: the file's content, for [`Look::Read`].
+    /// Reads from the disk. The reply to [`Look::Read`] has the file's content as its byte string.
     Look { op: Look, path: String },
-    /// Sends an HTTP request. Facts: [`Fetched`]; byte string: the body of the response.
+    /// Sends an HTTP request. The reply has [`Fetched`] as `facts`, and the body of the response as its byte string.
     Fetch { url: String, method: String, headers: Vec<(String, String)> },
     /// Waits for `ms` milliseconds.
     Sleep { ms: u64 },
@@ -188,9 +188,10 @@ pub(crate) enum Ask {
 pub(crate) enum Look {
     /// Reads the content of a file.
     Read,
-    /// Lists a folder. Facts: `{names}`, a list of `[name, is a folder]`.
+    /// Lists a folder. The `facts` of the reply are `{names}`: a list of `[name, is a folder]`.
     List,
-    /// Describes a path. Facts: `{exists, file, folder, size, modified_ms}`, or `{exists}` for a missing path.
+    /// Describes a path. The `facts` of the reply are `{exists, file, folder, size, modified_ms}`, or `{exists}` for a
+    /// missing path.
     Stat,
 }
 

@@ -119,7 +119,7 @@ fn broken(what: &str, console: Vec<String>) -> ScriptError {
     error(ScriptErrorKind::Internal, message).with_console(console)
 }
 
-/// Parses a result. A JavaScript text may hold a lone surrogate, which is not valid Unicode. The surrogate becomes
+/// Parses a result. A JavaScript string may hold a lone surrogate, which is not valid Unicode. The surrogate becomes
 /// U+FFFD. Fails if the result is not JSON, or nests too deeply.
 fn json(bytes: &[u8]) -> serde_json::Result<serde_json::Value> {
     match serde_json::from_slice(bytes) {

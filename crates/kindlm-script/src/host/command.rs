@@ -9,8 +9,8 @@ use tokio::process::Command;
 use super::HostOptions;
 use crate::worker::TYPESCRIPT;
 
-/// The environment variables that interpreters and their packages need. Interpreters always get the variables that are
-/// set.
+/// The environment variables that interpreters and their packages need. The host passes each of these variables to
+/// interpreters, if the variable is set.
 const BASIC: [&str; 15] = [
     "PATH",
     "HOME",

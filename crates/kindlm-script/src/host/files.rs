@@ -232,7 +232,8 @@ fn format(path: &Path) -> Format {
         Some("mjs" | "mts") => Format::Module,
         Some("cjs" | "cts") => Format::Commonjs,
         Some("json") => Format::Json,
-        // promptfoo accepts both syntaxes, regardless of `package.json`. So the content determines the format.
+        // promptfoo accepts CommonJS and ES modules, regardless of `package.json`. So the content determines the
+        // format.
         _ => Format::Either,
     }
 }

@@ -124,9 +124,9 @@ impl ScriptHost {
 
     /// Runs a script.
     ///
-    /// A script that throws has an answer; an error means that the script could not run to its end. The function must
-    /// be called inside a Tokio runtime with I/O and time enabled. If the future is dropped, a call that already runs
-    /// continues until it ends or times out.
+    /// If the script throws, the function still returns an answer. An error means that the script did not run to its
+    /// end. The function must be called inside a Tokio runtime with I/O and time enabled. If the future is dropped, a
+    /// call that already runs continues until it ends or times out.
     pub async fn run(&self, question: &ScriptQuestion) -> Result<ScriptAnswer, ScriptError> {
         let pool = &self.pools[match question.runtime {
             ScriptRuntime::QuickJs => 0,

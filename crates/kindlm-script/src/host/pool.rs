@@ -77,7 +77,7 @@ impl Pool {
         self.queue().idle += 1;
         let idle = Idle(self);
         loop {
-            // The task registers before the check, so that no job in between is missed.
+            // The task registers for notifications before it checks the queue, so that it misses no job.
             let arrived = self.arrived.notified();
             let (job, closed) = {
                 let mut queue = self.queue();

@@ -21,7 +21,7 @@ use crate::limits;
 
 /// The maximum time for the start of a worker. A busy machine starts interpreters slowly.
 const START: Duration = Duration::from_secs(30);
-/// The number of unwritten bytes above which the answers to the worker's questions wait.
+/// If at least this number of bytes waits to be written to the worker, the answers to its questions wait too.
 const UNREAD: usize = 2 * limits::CONTENT;
 /// The maximum time for reading stderr after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -41,7 +41,8 @@ pub(crate) struct Worker {
     next_call: u64,
 }
 
-/// The pending answer to a worker's question: the id of the question, and the facts with a byte string.
+/// The pending answer to a worker's question: the id of the question, and the `facts` with the byte string of the
+/// reply.
 type PendingAnswer = BoxFuture<'static, (u64, Result<(serde_json::Value, Vec<u8>), Refusal>)>;
 
 /// The reason why the worker gave no answer to a call.
@@ -336,7 +337,8 @@ impl UnwrittenFrames {
         self.length
     }
 
-    /// Writes as much of the first frame as the pipe accepts. Cancelling neither loses nor repeats bytes.
+    /// Writes as much of the first frame as the pipe accepts. The function is cancel safe: it neither loses nor repeats
+    /// bytes.
     async fn write_some(&mut self, to: &mut ChildStdin) {
         let Some(frame) = self.frames.front() else { return };
         match to.write(&frame[self.written..]).await {
@@ -354,7 +356,7 @@ impl UnwrittenFrames {
     }
 }
 
-/// A reader of frames. Cancelling a read loses no bytes.
+/// A reader of frames. Reads are cancel safe: they lose no bytes.
 #[derive(Debug)]
 struct FrameReader {
     from: ChildStdout,

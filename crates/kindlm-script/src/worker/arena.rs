@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use rquickjs::allocator::Allocator;
 
-/// The number of bytes before each allocation, which store the size of the allocation.
+/// The size of the header before each allocation, in bytes. The header stores the size of the allocation.
 const HEADER: usize = 8;
 /// The number of free lists for sizes up to 512 bytes: one for each multiple of 16, and the unused list 0.
 const SMALL: usize = 33;
@@ -55,7 +55,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Arena {
-    /// Reserves a block; the system provides its memory on use. Returns `None` if the address space is too small.
+    /// Reserves a block of address space; the system provides the memory on first use. Returns `None` if the address
+    /// space is too small.
     pub(crate) fn new(size: usize) -> Option<Self> {
         let layout = Layout::from_size_align(size, 4096).ok()?;
         // SAFETY: the size is not zero; the block is never freed, so no pointer into it dangles.

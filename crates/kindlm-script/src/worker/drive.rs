@@ -122,7 +122,8 @@ impl<'js> Driver<'_, 'js> {
 
     fn argument(&self, json: &[u8]) -> Result<Value<'js>, Trouble> {
         let value = self.ctx.json_parse(json)?;
-        // A value that starts with `{"prompt":` is a context. A value with the marker contains a function.
+        // An argument that starts with `{"prompt":` is a context object of promptfoo. An argument with the marker
+        // contains a function.
         let marker = b"\"$returns\"";
         let is_context = json.starts_with(b"{\"prompt\":")
             || json.first() == Some(&b'{') && json.windows(marker.len()).any(|it| it == marker);
@@ -289,7 +290,7 @@ impl<'js> Driver<'_, 'js> {
                 ),
             })),
             // `new Boolean(true)`, and an object whose `toJSON` returns a boolean or a number, are still objects. So
-            // such results are not verdicts.
+            // the host must not take them for a boolean or a number.
             Some(json) if is_object && !json.starts_with(['{', '[', '"', 'n']) => {
                 Ok((Ending::Opaque { type_name: "object".to_owned(), text: json }, Vec::new()))
             }
@@ -367,7 +368,7 @@ impl<'js> Driver<'_, 'js> {
         if matches!(err, Error::Exception) {
             return self.ctx.catch();
         }
-        // An error of the binding becomes an exception, so that the caller only handles exceptions.
+        // An error of the Rust binding becomes a JavaScript exception, so that the caller only handles exceptions.
         match Exception::from_message(self.ctx.clone(), &err.to_string()) {
             Ok(exception) => exception.into_value(),
             Err(_) => self.ctx.catch(),

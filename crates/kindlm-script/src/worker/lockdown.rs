@@ -24,7 +24,7 @@ fn limits() -> Result<(), String> {
     #[cfg(target_os = "linux")]
     {
         limit(Resource::Nproc, 0)?;
-        // Memory that is already mapped counts, including the reserved memory of the engine and of the allocator.
+        // The limits also count memory that is already mapped, such as the reserved memory of the engine.
         for (resource, field) in [(Resource::As, "VmSize:"), (Resource::Data, "VmData:")] {
             if let Some(mapped) = mapped(field) {
                 limit(resource, mapped + crate::limits::PROCESS as u64)?;

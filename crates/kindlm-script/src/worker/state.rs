@@ -101,9 +101,9 @@ pub(crate) enum Unit {
 }
 
 impl Source {
-    /// Compiles the file on first use. If the name does not determine the format, the code determines it, as in Node.
-    /// Such a file is an ES module if it does not compile as CommonJS but looks like a module. Fails if the file does
-    /// not compile.
+    /// Compiles the file on first use. If the file name does not determine the format, the code does, as in Node. Then
+    /// the file is an ES module if it looks like a module and does not compile as CommonJS. Fails if the file does not
+    /// compile.
     pub(crate) fn unit(&self, compiler: &Compiler) -> Result<Unit, Problem> {
         let compile = || match self.format {
             Format::Json => Ok(Unit::Json),
@@ -161,7 +161,8 @@ impl State {
         self.start.elapsed().as_secs_f64() * 1000.0
     }
 
-    /// Returns a random number in `[0, 1)` (xorshift64*, Vigna 2016). A rollback keeps the state of the generator.
+    /// Returns a random number in `[0, 1)` (xorshift64*, Vigna 2016). A rollback of the engine's memory does not reset
+    /// the generator.
     pub(crate) fn random(&self) -> f64 {
         let mut state = self.random.get();
         state ^= state >> 12;
