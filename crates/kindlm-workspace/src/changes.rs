@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The number of unchanged lines before and after each change of a diff.
 const CONTEXT: usize = 3;
 
-/// The number of bytes of a large file that decide if the file is text.
+/// The number of bytes that are read from the start of a large file. A NUL byte among them means a binary file.
 const SAMPLE: usize = 8 * 1024;
 
 /// Compiles path globs such as `node_modules/**`. Fails for an invalid glob.
@@ -68,7 +68,7 @@ pub(crate) fn changes(
 
 /// Returns the changed paths, each with the kind of change.
 ///
-/// Ignored paths are left out. Fails if a file in both folders cannot be read.
+/// Ignored paths are left out. Fails if a file that exists in both folders cannot be read.
 fn differing(
     (start, before): (&Inside, &Tree),
     (end, after): (&Inside, &Tree),

@@ -16,8 +16,9 @@ pub(crate) type Except<'a> = &'a [PathBuf];
 
 /// Copies the content of a folder into an existing folder.
 ///
-/// File blocks are shared if the file system can do so. Symbolic links are copied as links. A link that leads out of
-/// the folder, a pipe, a socket and a device are errors. `.git`, `.kindlm` and the files of `except` are left out.
+/// The copies share their blocks with the originals (reflinks) if the file system supports reflinks. Symbolic links are
+/// copied as links. A link that leads out of the folder, a pipe, a socket and a device are errors. `.git`, `.kindlm`
+/// and the files of `except` are left out.
 ///
 /// An error message names the file. `name` is the name of the folder in error messages about the limits.
 pub(crate) fn copy(

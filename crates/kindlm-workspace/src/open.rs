@@ -29,7 +29,7 @@ pub(crate) struct Open {
     wrap: Wrap,
     /// The folder where the agent works. In a worktree, it may be below the root of the checkout.
     folder: PathBuf,
-    /// The opened `folder`. It was opened before the agent started.
+    /// An open handle of `folder`, from before the agent started.
     inside: Arc<Inside>,
     /// The root of the checkout; `None` if the isolation is not a worktree.
     checkout: Option<Arc<Inside>>,
@@ -37,7 +37,7 @@ pub(crate) struct Open {
     ignore: GlobSet,
     keep: bool,
     timeout: Duration,
-    /// The readable part of folder names, which names the execution.
+    /// The part of folder names that identifies the execution: its case, model and repeat.
     name: String,
     /// The temporary folder of the workspace; `None` after [`Self::remove`]. This field is declared before `root`, so
     /// that the folder is dropped before its parent.

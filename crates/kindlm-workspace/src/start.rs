@@ -56,7 +56,7 @@ impl StartKey {
 pub(crate) struct Start {
     /// The folder with the starting state, from which the workspaces are copied.
     pub(crate) folder: PathBuf,
-    /// The opened `folder`. It was opened right after the setup.
+    /// An open handle of `folder`, from right after the setup.
     pub(crate) inside: Inside,
     /// The content of the folder.
     pub(crate) tree: Tree,

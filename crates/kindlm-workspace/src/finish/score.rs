@@ -29,7 +29,7 @@ use crate::work::blocking;
 
 /// The maximum size of a test report: 64 MiB.
 const MAX_REPORT: u64 = 64 << 20;
-/// The maximum number of bytes that are stored of a command's output.
+/// The number of bytes that a result keeps from the end of a command's output.
 const KEPT: usize = 16 * 1024;
 /// The setting that a timeout error names if the check sets a time limit.
 const OWN_LIMIT: &str = "the `timeoutMs` of the check";
@@ -53,7 +53,7 @@ const GIT_STATE: [&str; 10] = [
 ];
 /// The file that points to the objects of the user's repository.
 ///
-/// The agent's file is not copied, because the fresh checkout already has this file.
+/// The agent's version of this file is not copied, because the fresh checkout has its own.
 const ALTERNATES: &str = ".git/objects/info/alternates";
 
 /// The data that makes up a fresh copy.
@@ -119,7 +119,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Returns true if the agent's file displaces no file of the starting state that must stay.
+    /// Returns true if the agent's file at `path` can be copied without displacing a file that the agent kept.
     ///
     /// For example, a link named `node_modules` would displace all ignored files in that folder.
     fn has_room(&self, path: &str, removed: &HashSet<&str>) -> bool {

@@ -18,9 +18,9 @@ const SOCKETS: [&str; 2] = ["/run", "/var/run"];
 const NEEDED: [&str; 3] =
     ["/run/systemd/resolve/stub-resolv.conf", "/run/current-system", "/run/wrappers"];
 
-/// The folders of kernel settings, which root can write without capabilities.
+/// The paths of kernel settings, which root can write without capabilities.
 ///
-/// Some settings name a program that the kernel runs outside the sandbox. Container engines make the same folders
+/// Some settings name a program that the kernel runs outside the sandbox. Container engines make the same paths
 /// read-only.
 const KERNEL: [&str; 5] =
     ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs"];
@@ -141,7 +141,7 @@ impl Bubblewrap {
     }
 }
 
-/// Returns the git folders that a `.git` entry stands for.
+/// Returns the git folders of a `.git` entry.
 ///
 /// The entry is a folder, or the `.git` file of a worktree or submodule, which points to other folders.
 fn git_folders(git: &Path) -> Vec<PathBuf> {

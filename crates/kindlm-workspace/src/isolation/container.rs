@@ -126,7 +126,8 @@ impl Boxed {
         ))
     }
 
-    /// Removes the container of a folder, if a killed client left it running.
+    /// Removes the container of a folder. The container may still run if the process `docker run` or `podman run` was
+    /// killed.
     pub(super) async fn end(&self, folder: &Path, commands: &dyn Commands) {
         let program = self.program.display().to_string();
         let line = quoted([program.as_str(), "rm", "--force", &name(folder)]);
@@ -143,7 +144,7 @@ impl Boxed {
         // Use a separate process group, so that the removal continues after Ctrl-C and after the end of KindLM.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        // After its start, the process completes even if KindLM ends.
+        // Once started, the removal completes even if KindLM ends.
         if let Ok(mut child) = command.spawn() {
             std::thread::spawn(move || child.wait());
         }

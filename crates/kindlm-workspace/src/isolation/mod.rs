@@ -36,7 +36,7 @@ enum Kind {
 pub(crate) struct Inner<'a> {
     /// True if the command has network access.
     pub(crate) network: bool,
-    /// The names of the command's variables, for isolations that need the names.
+    /// The names of the command's environment variables, which the container engine must pass on.
     pub(crate) env: &'a [&'a str],
     /// True if the command reads from stdin.
     pub(crate) stdin: bool,
@@ -64,7 +64,7 @@ impl Wrap {
 
     /// Returns a command that runs in a folder in the isolation.
     ///
-    /// `env` are additional variables.
+    /// `env` are additional environment variables.
     pub(crate) fn command(
         &self,
         folder: &Path,

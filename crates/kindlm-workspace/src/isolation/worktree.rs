@@ -24,7 +24,8 @@ pub(crate) struct Worktrees {
     top: PathBuf,
     /// The commit of all checkouts.
     commit: String,
-    /// The path of the git configuration of the user's repository, for example with remotes and filters.
+    /// The path of the git configuration file of the user's repository. The file defines remotes and filters, for
+    /// example.
     config: PathBuf,
     /// The path of the objects of the user's repository, which are only read.
     objects: PathBuf,
@@ -34,7 +35,7 @@ pub(crate) struct Worktrees {
     format: String,
     /// All refs of the user's repository in the `packed-refs` format.
     ///
-    /// The refs are branches, tags, and the remote branches as they were last fetched.
+    /// The refs are branches, tags and remote-tracking branches.
     refs: String,
     /// The files and folders to hide from agents, relative to the repository's root.
     hidden: Vec<PathBuf>,
@@ -168,8 +169,8 @@ impl Worktrees {
         let formats = [("GIT_DEFAULT_HASH", &*self.format), ("GIT_DEFAULT_REF_FORMAT", "files")];
         init.env = formats.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         run(&init, "`git init`", None, commands).await?;
-        // Do not use `git clone`: it does not copy the remote branches. From a shallow repository, it also omits
-        // commits that are on no branch.
+        // Do not use `git clone`: it does not copy the remote-tracking branches. From a shallow repository, it also
+        // omits commits that are on no branch.
         blocking({
             let (git, objects) = (at.join(".git"), self.objects.display().to_string());
             let (shallow, refs) = (self.shallow.clone(), self.refs.clone());
@@ -218,8 +219,8 @@ impl Worktrees {
 ///
 /// If the other repository is shallow, its `shallow` file is copied too. Fails if a file cannot be written.
 ///
-/// The remote branches are included, so that `git diff origin/main` works. A push by the agent goes to the remotes of
-/// the user's repository, not to the user's repository.
+/// The remote-tracking branches are included, so that `git diff origin/main` works. A push by the agent goes to the
+/// remotes of the user's repository, not to the user's repository.
 fn share(git: &Path, objects: &str, shallow: Option<&[u8]>, refs: &str) -> Result<(), String> {
     let write = |path: &str, content: &[u8]| {
         let path = git.join(path);

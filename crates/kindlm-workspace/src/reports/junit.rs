@@ -39,9 +39,10 @@ fn of_suite(suite: Node<'_, '_>) -> Option<TestRan> {
     (!bad.is_empty()).then(|| test(name, TestStatus::Failed, Some(bad.join("\n")), None))
 }
 
-/// Returns the number of tests that a suite lists but does not count.
+/// Returns the number of tests that a suite lists in excess of its attribute `tests`.
 ///
-/// Jest (`jest-junit`) lists a `todo` in the same way as a passed test. Returns 0 if too few tests may be a `todo`.
+/// Jest (`jest-junit`) lists a `todo` in the same way as a passed test. Returns 0 if fewer listed tests may be a
+/// `todo`.
 fn uncounted(suite: Node<'_, '_>, cases: &[Node<'_, '_>]) -> usize {
     let counted: Option<usize> = suite.attribute("tests").and_then(|it| it.trim().parse().ok());
     let more = counted.map_or(0, |it| cases.len().saturating_sub(it));
@@ -59,8 +60,8 @@ fn may_be_todo(case: Node<'_, '_>) -> bool {
 
 /// Marks as skipped the tests that the suite does not count.
 ///
-/// If these tests cannot be distinguished from fast tests, the fast tests are marked too. The result is then one passed
-/// test, with the suite's name, for the fast tests. Otherwise the result is `None`.
+/// If these tests cannot be distinguished from fast tests, the fast tests are marked too. Then the function returns one
+/// passed test, with the suite's name, in place of the fast tests. Otherwise it returns `None`.
 fn not_run(suite: Node<'_, '_>, cases: &[Node<'_, '_>], tests: &mut [TestRan]) -> Option<TestRan> {
     let uncounted = uncounted(suite, cases);
     if uncounted == 0 {
@@ -179,7 +180,7 @@ fn one(case: Node<'_, '_>) -> Result<TestRan, String> {
 
 /// Returns the status that the attributes of a test give.
 ///
-/// Some C++ test runners mark a test that did not run only by an attribute. An unknown word is an error.
+/// Some C++ test runners mark a skipped test only with an attribute. An unknown word is an error.
 fn in_words(case: Node<'_, '_>) -> Result<TestStatus, String> {
     let mut status = TestStatus::Passed;
     for key in ["status", "result"] {

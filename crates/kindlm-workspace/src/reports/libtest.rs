@@ -17,9 +17,9 @@ struct Line {
     failed: Option<usize>,
     ignored: Option<usize>,
     test_count: Option<usize>,
-    /// The number of filtered tests.
+    /// The number of tests that a filter excluded.
     ///
-    /// If nextest counts an ignored test twice, the number is negative, and so appears as a very large unsigned number.
+    /// If nextest counts an ignored test twice, the number underflows, and nextest reports a very large number.
     filtered_out: Option<u64>,
     exec_time: Option<f64>,
     stdout: Option<String>,
@@ -34,7 +34,7 @@ struct Counts {
     passed: usize,
     failed: usize,
     ignored: usize,
-    /// The numbers of all tests and of filtered tests, by binary.
+    /// The number of all tests and the number of excluded tests, by test binary.
     binaries: BTreeMap<String, (usize, usize)>,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn parse_tests(report: &str) -> Result<Vec<TestRan>, String> {
                 counts.passed += line.passed.unwrap_or_default();
                 counts.failed += line.failed.unwrap_or_default();
                 counts.ignored += line.ignored.unwrap_or_default();
-                // Without nextest, each suite is a binary, and its name is not reported.
+                // Without nextest, each suite is one test binary, and the report does not name the binary.
                 let name = binary.take().unwrap_or_else(|| format!("suite {}", counts.ended));
                 let left_out = line.filtered_out.and_then(|it| u32::try_from(it).ok());
                 let of = counts.binaries.entry(name).or_default();
@@ -92,7 +92,7 @@ impl Counts {
     /// `open` are the tests that started but did not end.
     ///
     /// When no test of a suite is running, nextest ends the suite, and starts it again later. Each time, nextest counts
-    /// the ignored tests.
+    /// the ignored tests again.
     fn fit(&self, tests: &[TestRan], open: &BTreeSet<String>) -> Result<(), String> {
         let of = |status| tests.iter().filter(|it| it.status == status).count();
         let Self { begun, ended, passed, failed, ignored, .. } = *self;

@@ -25,7 +25,7 @@ pub(super) fn parse_tests(
     folder: &str,
     is_file: impl Fn(&str) -> bool,
 ) -> Result<Vec<TestRan>, String> {
-    // A test may have a file's name, so check that the file exists.
+    // The name of a test may look like a file name, so check that the file exists.
     let is_test_file = |name: &str| {
         let path = below(name, folder);
         has_script_ending(path) && (path.starts_with('/') || is_file(path))
