@@ -19,7 +19,8 @@ pub const REFERENCE: u64 = 100;
 /// The settings of alerts.
 #[derive(Clone, Debug)]
 pub struct Alerts {
-    /// The number of results of an assertion with which the later results are compared; at least 1.
+    /// The size of the reference: the number of first results of an assertion with which later results are compared; at
+    /// least 1.
     pub reference: u64,
     /// The stored results of `kindlm calibrate --watch` for the default judge; `None` without a judge.
     pub judge: Option<JudgeWatches>,
@@ -105,14 +106,14 @@ pub(crate) struct Alert {
     pub(crate) since: String,
     /// The reference: the pass rate of the first results under this version of the set.
     pub(crate) from: PassRate,
-    /// The pass rate from the most likely start of the fall to the alarm, among the newest 100 results.
+    /// The pass rate of the results from the most likely start of the fall to the alarm, at most 100.
     pub(crate) to: PassRate,
     /// The pass rate of the newest results since the alarm, at most 100; absent without results, and after the end of
     /// the alert.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latest: Option<PassRate>,
-    /// The evidence of a fall at the alarm, at least 10,000. Without a fall, an alarm comes after at least 10,000
-    /// results on average.
+    /// The statistic of the change detector at the alarm, at least 10,000. If the pass rate does not fall, a false
+    /// alarm comes after at least 10,000 results on average.
     pub(crate) evidence: f64,
     /// The state of the judge; absent if no judge was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,8 +121,8 @@ pub(crate) struct Alert {
     /// The time of the end (RFC 3339); absent while the alert stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ended: Option<String>,
-    /// `recovered`, `other-set` if the agent has another set or version of it, or `agent-removed`; absent while the
-    /// alert stands.
+    /// The reason of the end: `recovered`, `agent-removed`, or `other-set` if the agent has another set or another
+    /// version of its set; absent while the alert stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) end_reason: Option<String>,
 }
@@ -146,16 +147,16 @@ pub(crate) struct PassRate {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub(crate) enum AlertJudge {
-    /// A watch found that the judge has changed.
+    /// A run of `kindlm calibrate --watch` found that the judge has changed.
     Changed {
-        /// The finding of the watch.
+        /// The change of the judge, in words.
         reason: String,
     },
-    /// The watches found no change.
+    /// The runs of `kindlm calibrate --watch` found no change.
     Unchanged,
-    /// The judge is not calibrated with its present settings, or no watch has run since the calibration.
+    /// The judge is not calibrated with its present settings, or `kindlm calibrate --watch` has not run since.
     NotWatched,
-    /// The stored watches cannot be read.
+    /// The stored results of `kindlm calibrate --watch` cannot be read.
     Unreadable,
 }
 

@@ -18,7 +18,7 @@ use crate::store::Store;
 /// seconds after its end.
 pub const TRACE_DELAY: Duration = Duration::from_secs(10);
 
-/// The default time without a heartbeat after which the samples of a process return to the queue.
+/// The default lease: after this time without a heartbeat of a process, its unfinished samples return to the queue.
 pub const LEASE: Duration = Duration::from_mins(1);
 
 /// The default number of samples that are evaluated at once.
@@ -47,13 +47,13 @@ pub struct App {
     pub(crate) keep_days: Option<u32>,
     /// The number of samples that are evaluated at once; at least 1.
     pub(crate) workers: usize,
-    /// The time without a heartbeat after which the samples of a process return to the queue.
+    /// The lease: after this time without a heartbeat of a process, its unfinished samples return to the queue.
     pub(crate) lease: Duration,
     /// Counts requests and evaluations.
     pub(crate) metrics: Metrics,
-    /// Wakes the worker of the monitor after samples were stored.
+    /// Notified when samples are stored, so that the worker that evaluates samples looks into the queue.
     pub(crate) wake: Arc<Notify>,
-    /// Locked while a request changes the file of a suite and stores its versions.
+    /// Locked while a request changes the file of a suite and stores the versions of the file.
     pub(crate) suite_edits: Arc<Mutex<()>>,
 }
 
@@ -102,8 +102,8 @@ impl App {
         Self { workers: workers.max(1), ..self }
     }
 
-    /// Changes the time without a heartbeat after which the samples of a process return to the queue: [`LEASE`] by
-    /// default. All servers that share a database need the same time.
+    /// Changes the lease, which is [`LEASE`] by default: after this time without a heartbeat of a process, its
+    /// unfinished samples return to the queue. All servers that share a database need the same lease.
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }

@@ -22,7 +22,7 @@ const CLOSABLE: Duration = Duration::from_secs(1);
 /// The pause between two searches for a connection that can be closed.
 const SEARCH: Duration = Duration::from_millis(100);
 
-/// The places for open connections.
+/// The open connections, and a semaphore that limits their number.
 #[derive(Debug)]
 pub(crate) struct Connections {
     places: Arc<Semaphore>,
@@ -30,12 +30,12 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Creates this number of places.
+    /// Creates a limit of `places` open connections.
     pub(crate) fn new(places: usize) -> Arc<Self> {
         Arc::new(Self { places: Arc::new(Semaphore::new(places)), open: Mutex::default() })
     }
 
-    /// Waits for a place. If none is free, this closes the connection that has waited longest for its client.
+    /// Waits for a free place. If no place is free, closes the connection that has waited longest for its client.
     pub(crate) async fn open(self: &Arc<Self>) -> Connection {
         let place = loop {
             if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {

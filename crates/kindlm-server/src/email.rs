@@ -134,7 +134,7 @@ impl Email {
         sent.map(drop).map_err(|err| one_line(&err.to_string()))
     }
 
-    /// Makes a message. The first line of the text is its subject.
+    /// Makes a message. The first line of the text becomes the subject.
     fn message(&self, id: &str, text: &str) -> Result<Message, String> {
         let (first, _) = text.split_once('\n').unwrap_or((text, ""));
         let subject: String = one_line(first).chars().take(LONGEST_SUBJECT).collect();
@@ -255,7 +255,7 @@ mod tests {
         (port, commands)
     }
 
-    /// Sends a message to a mail server on this machine that must use TLS.
+    /// Sends a message, with mandatory TLS, to a mail server on this machine.
     async fn send_with_tls(port: u16, trusts: bool) -> Result<(), String> {
         let mut tls = TlsParameters::builder("127.0.0.1".to_owned());
         if trusts {

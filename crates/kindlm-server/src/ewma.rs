@@ -5,7 +5,7 @@ use kindlm_stats::WeightedTally;
 /// The passed and decided (passed or failed) results so far. Older results count less.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeightedRate {
-    /// The age at which a result counts half, in milliseconds.
+    /// The half-life of the weight of a result, in milliseconds.
     half_life: f64,
     passed: f64,
     decided: f64,
@@ -14,7 +14,7 @@ pub(crate) struct WeightedRate {
 }
 
 impl WeightedRate {
-    /// Creates the rate of no results. `half_life` is the age at which a result counts half, in milliseconds.
+    /// Creates the rate of no results. `half_life` is in milliseconds.
     pub(crate) fn new(half_life: f64) -> Self {
         Self { half_life, passed: 0.0, decided: 0.0, last: i64::MIN }
     }

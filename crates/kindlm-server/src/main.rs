@@ -79,10 +79,11 @@ struct Args {
     /// The sender of e-mails
     #[arg(long, value_name = "ADDRESS")]
     alert_from: Option<String>,
-    /// The number of results of an assertion with which the later ones are compared
+    /// The number of first results of an assertion with which later results are compared
     #[arg(long, value_name = "RESULTS", default_value_t = REFERENCE, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
     alert_reference: u64,
-    /// The URL of the server in alerts; by default, `http://` and the address of `--listen`, unless it is all addresses
+    /// The URL of the server for links in alerts; by default, `http://` and the address of `--listen`, but no link if
+    /// that is an unspecified address such as 0.0.0.0
     #[arg(long, value_name = "URL")]
     public_url: Option<Url>,
 }

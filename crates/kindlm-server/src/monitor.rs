@@ -24,7 +24,7 @@ use crate::wake::Wake;
 /// The pause between two looks into the queue, and after an error of the database.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// The number of heartbeats in the time of [`App::with_lease`]. A process that misses all of them counts as killed.
+/// The number of heartbeats in one lease ([`App::with_lease`]). A process that misses all of them counts as killed.
 const HEARTBEATS: u8 = 5;
 
 /// The highest number of attempts to evaluate a sample.
@@ -36,7 +36,8 @@ const RETRY: Duration = Duration::from_secs(30);
 /// The pause between two deletions of old data.
 const DELETION: Duration = Duration::from_mins(1);
 
-/// Only one of this number of deletions also deletes old runs, because each run must be read to find its age.
+/// The number of deletions of old data per deletion of old runs. Old runs are deleted less often, because finding the
+/// age of a run needs reading the run.
 const RUN_DELETION: u32 = 60;
 
 /// One day, the unit of `keep_days`.
@@ -63,7 +64,7 @@ async fn delete_old(app: App) {
     }
 }
 
-/// Deletes the old runs of inline suites, which have no other owner than the server.
+/// Deletes the old runs of inline suites. Runs of suite files stay, because they belong to the owner of the files.
 async fn delete_inline_runs(app: &App, days: u32) {
     let (runs, age) = (app.runs.clone(), DAY.saturating_mul(days));
     let deleted = tokio::task::spawn_blocking(move || runs.delete_inline_runs(age)).await;
@@ -244,7 +245,7 @@ async fn pause(app: &App, sample: &str, attempt: usize) -> Result<(), StoreError
     app.store.pause_sample(sample, pause_after(RETRY, attempts)).await
 }
 
-/// Adds the cost of a record without results. After a timeout, its judges may answer later.
+/// Adds the cost of a record without results. After a timeout, the record's judges may answer later.
 async fn add_late_cost(app: App, reservation: Reservation, unevaluated: Unevaluated) {
     let cost = unevaluated.cost().await;
     if let Err(err) = app.store.add_cost(&reservation, cost).await {
@@ -252,7 +253,7 @@ async fn add_late_cost(app: App, reservation: Reservation, unevaluated: Unevalua
     }
 }
 
-/// Stores the results of a sample. If a provider failed, the sample waits for another attempt, if one is left.
+/// Stores the results of a sample. If a provider failed and an attempt is left, the sample waits for the next attempt.
 async fn finish(
     app: &App,
     sample: &PendingSample,

@@ -32,7 +32,8 @@ pub(crate) const BUG: &str =
 /// The body of an error.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Problem {
-    /// The kind of error, as a URI: `urn:kindlm:problem:<name>`, or `about:blank` if the status says all.
+    /// The kind of error, as a URI: `urn:kindlm:problem:<name>`, or `about:blank` for an error that only the HTTP
+    /// status describes.
     #[serde(rename = "type")]
     #[schema(rename = "type")]
     pub kind: String,

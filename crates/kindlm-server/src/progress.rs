@@ -19,14 +19,14 @@ use crate::store::adoption::Page;
 pub(crate) enum Progress {
     /// A check was evaluated while others wait for their judges.
     Result(Box<EvaluatedResult>),
-    /// All checks were evaluated, or the evaluation failed. Nothing comes after it.
+    /// All checks were evaluated, or the evaluation failed. This part is the last part.
     End(Result<Box<Evaluated>, Box<Unevaluated>>),
 }
 
 /// Evaluates a record in a task, and returns its progress. The evaluation ends early if the receiver is dropped.
 ///
-/// The evaluation is counted under `source`, and under the page on which a person started it. A record whose checks ask
-/// no judge has no [`Progress::Result`].
+/// The evaluation is counted under `source`, and also under `page` if a person started it on a page. A record whose
+/// checks ask no judge has no [`Progress::Result`].
 pub(crate) fn evaluate(
     app: App,
     json: Vec<u8>,

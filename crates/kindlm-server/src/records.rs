@@ -230,7 +230,7 @@ pub(crate) async fn put_set(
     Ok(app.store.put_set(name, &content, author, expected).await?)
 }
 
-/// Reads the id of a record, and adds the checks of the named set to a record that names one.
+/// Reads the id of a record. If the record names a set, adds the checks of the set to the record.
 ///
 /// Fails if the set cannot be found (see [`find`]), or if the record has `set` and its own checks.
 async fn with_set(app: &App, json: Vec<u8>) -> Result<Prepared, Unevaluated> {

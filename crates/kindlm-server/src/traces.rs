@@ -16,7 +16,7 @@ use crate::store::traces::{ReadTrace, TracePart, TraceParts, TraceReading};
 /// because each stored trace repeats the attributes of its processes.
 const LARGEST: usize = 32 << 20;
 
-/// The reason why spans are missing that could not be decoded.
+/// The reason why spans are missing if they could not be decoded.
 const REJECTED: &str = "spans of the trace were invalid, and are missing";
 
 /// The attributes that identify the agent and the subject. They are stored as they were sent.
@@ -29,7 +29,7 @@ const IDENTIFIERS: [&str; 6] = [
     "enduser.id",
 ];
 
-/// The maximum depth of JSON texts inside JSON texts that are masked part by part.
+/// The maximum nesting depth of JSON texts inside JSON texts. Deeper texts are masked as a whole.
 const DEPTH: usize = 4;
 
 /// The traces of a request.
@@ -96,8 +96,8 @@ fn too_large() -> String {
     format!("the traces of the request have more than {} MiB", LARGEST >> 20)
 }
 
-/// Returns the text of a trace. Fails if the text cannot be decoded: values from protobuf may be nested too deeply for
-/// the JSON parser.
+/// Checks that the text of a trace can be decoded, and returns the text. Fails if it cannot: values from protobuf may
+/// be nested too deeply for the JSON parser.
 fn checked(id: &str, text: String) -> Result<String, String> {
     decode_json(text.as_bytes()).map_err(|err| format!("trace {id}: {err}"))?;
     Ok(text)
@@ -182,7 +182,7 @@ fn sample_of_record(id: String, found: TraceRecord) -> Result<NewSample, String>
 }
 
 /// The attributes of each process, as sent and as masked, by the memory address of the sent attributes. All spans of a
-/// process share these, so they are masked only once.
+/// process share their attributes, so the attributes are masked only once.
 type Resources = HashMap<*const Map<String, Value>, [Arc<Map<String, Value>>; 2]>;
 
 fn redact(redactor: &Redactor, spans: &mut [OtlpSpan], resources: &mut Resources) {

@@ -24,8 +24,8 @@ pub(crate) struct Wake {
 impl Wake {
     /// Creates the times of one worker. `stored` is notified when this process has stored samples.
     ///
-    /// `pause` is the time between two regular looks. They find jobs whose time has come, and jobs that other processes
-    /// have stored or left.
+    /// `pause` is the time between two regular looks. Regular looks find jobs whose time has come, and jobs that other
+    /// processes have stored or abandoned.
     pub(crate) fn new(stored: Arc<Notify>, pause: Duration) -> Self {
         let notified = Box::pin(Arc::clone(&stored).notified_owned());
         let mut interval = interval(pause);

@@ -16,7 +16,7 @@ pub(crate) const BATCH: usize = 500;
 /// The number of clients.
 const CLIENTS: usize = 4;
 
-/// The time limit for the server to answer again.
+/// The time limit until the server answers again after SIGKILL.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The agent of the samples. It has no assertion set, so the server does not evaluate the samples.
@@ -74,7 +74,7 @@ pub(crate) fn run(settings: &Settings, folder: &Path) {
     );
 }
 
-/// Sends a batch until the server responds. Returns the number of repetitions.
+/// Sends a batch until the server responds. Returns the number of repeated requests.
 fn store(address: &str, connection: &mut Option<Connection>, batch: usize, size: usize) -> usize {
     let key = format!("idempotency-key: {AGENT}-{batch}");
     let head = ["content-type: application/x-ndjson", &key];

@@ -19,7 +19,7 @@
 //! | `database` | `postgres://…`, an empty database, for `ingest`, `queue` and `soak` | SQLite |
 //! | `servers` | maximum number of servers of `queue`; PostgreSQL only | 1 |
 //!
-//! The clients run on the same machine, so they take a part of its processors.
+//! The clients run on the same machine, so they use a part of its processor time.
 #![expect(clippy::print_stdout, reason = "a bench prints what it measured")]
 #![expect(clippy::cast_precision_loss, reason = "counts and milliseconds are far below 2^52")]
 #![expect(clippy::unwrap_used, reason = "a bench that cannot run must say so loudly")]
@@ -147,7 +147,8 @@ fn record(number: usize) -> Vec<u8> {
     record.to_string().into_bytes()
 }
 
-/// Returns the samples of a request as JSON lines. Their ids start with `series`, so that each is new.
+/// Returns the samples of a request as JSON lines. Each id starts with `series`, so no sample of another series has the
+/// id.
 fn lines(series: &str, from: usize, count: usize) -> Vec<u8> {
     let mut text = String::new();
     for number in from..from + count {
@@ -159,14 +160,14 @@ fn lines(series: &str, from: usize, count: usize) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Returns the value below which this share of sorted values lies.
+/// Returns the quantile of sorted values for a share from 0 to 1 (nearest rank).
 fn quantile(sorted: &[Duration], share: f64) -> Duration {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
     let at = ((sorted.len() as f64 * share).ceil() as usize).clamp(1, sorted.len());
     sorted[at - 1]
 }
 
-/// Returns a duration with the unit that fits.
+/// Formats a duration in µs or ms.
 fn shown(it: Duration) -> String {
     let ms = it.as_secs_f64() * 1e3;
     if ms < 1.0 { format!("{:.0} µs", ms * 1e3) } else { format!("{ms:.1} ms") }

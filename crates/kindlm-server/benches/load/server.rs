@@ -108,7 +108,7 @@ pub(crate) fn memory(process: &str) -> [f64; 2] {
 /// Returns the processor time of a process so far. `process` is an id or `self`.
 pub(crate) fn cpu(process: &str) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
-    // The name of the program may have spaces; it ends with the last bracket. Linux counts 100 ticks a second.
+    // The name of the program may have spaces; the last `)` ends the name. Linux counts 100 ticks a second.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = fields.split_whitespace().skip(11).take(2).map(|it| it.parse::<u64>().unwrap());
     Duration::from_millis(ticks.sum::<u64>() * 10)

@@ -89,18 +89,19 @@ struct Monitor {
     more: usize,
     is_too_long: bool,
     listed: Vec<ListedSample>,
-    /// The numbers of samples in the window.
+    /// The numbers of samples in the time window.
     counts: SampleCounts,
     usage: Usage,
 }
 
-/// The opinions of users and the use of sets in the window, in words.
+/// The opinions of users and the use of sets in the time window, in words.
 struct Usage {
     /// The correlation of scores with thumbs.
     thumbs: String,
     /// The agents with a set, and the edits of sets.
     sets: String,
-    /// The times from an edit to its verdict; empty without a verdict.
+    /// One line for the times from a new version of a set to its first evaluation, and one line per page for the
+    /// durations of evaluations. Lines without durations are left out.
     times: Vec<String>,
 }
 

@@ -52,17 +52,17 @@ async fn list(State(app): State<App>, Path(suite): Path<String>) -> Result<Json<
 struct NewBaseline {
     /// The id of the run.
     run: String,
-    /// True if cases may have failed, or may not have been judged.
+    /// True to accept a run with failed or errored cases, or without cases.
     #[serde(default)]
     force: bool,
-    /// True if the run may be incomplete, or may lack cases of the suite or of the replaced baseline.
+    /// True to accept an incomplete run, or a run that lacks cases of the suite or of the replaced baseline.
     #[serde(default)]
     partial: bool,
 }
 
 /// Stores the results of a run as a baseline of its suite, and replaces the baseline with this label.
 ///
-/// The baseline `default` is the one that later runs are compared with.
+/// Later runs are compared with the baseline `default`.
 #[utoipa::path(put, path = "/v1/suites/{suite}/baselines/{label}",
     params(
         ("suite" = String, Path, description = "the path of the suite, with `%2F` for `/`"),
@@ -94,7 +94,7 @@ async fn put(
     Ok((status, Json(baseline)).into_response())
 }
 
-/// Deletes a baseline of a suite. The run whose results the baseline has stays.
+/// Deletes a baseline of a suite. The run from which the baseline was made is not deleted.
 #[utoipa::path(delete, path = "/v1/suites/{suite}/baselines/{label}",
     params(
         ("suite" = String, Path, description = "the path of the suite, with `%2F` for `/`"),

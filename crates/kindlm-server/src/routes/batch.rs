@@ -39,7 +39,7 @@ pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
 
 /// Evaluates records, one per line, and returns one line for each, in order. The last line is the summary.
 ///
-/// The results are sent while the records are received, so read them at the same time.
+/// The results are sent while the records are received, so a client must read the response while it sends the records.
 #[utoipa::path(post, path = "/v1/evaluate/batch",
     request_body(content = ref("#/components/schemas/Record"), content_type = "application/x-ndjson"),
     responses(

@@ -18,7 +18,7 @@ use crate::store::adoption::{Adoption, Durations};
 use crate::store::feedback_rates::{FeedbackFilter, FeedbackRates};
 use crate::store::tokens::Scope;
 
-/// The goal for the time from an edit to its verdict, in seconds.
+/// The goal for the time from a new version of a set to the first evaluation with it, in seconds.
 const GOAL: u64 = 30;
 
 pub(super) fn routes(app: &App) -> OpenApiRouter<App> {
@@ -135,16 +135,16 @@ struct AdoptionQuery {
     before: Option<String>,
 }
 
-/// The distribution of times until a verdict, in whole seconds, rounded up.
+/// A distribution of durations in whole seconds, rounded up.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct VerdictTimes {
-    /// The number of times.
+    /// The number of durations.
     pub(crate) count: u64,
-    /// The median; `null` without times.
+    /// The median; `null` without durations.
     pub(crate) median_seconds: Option<u64>,
-    /// The time that 95% of the times do not exceed; `null` without times.
+    /// The 95th percentile; `null` without durations.
     pub(crate) p95_seconds: Option<u64>,
-    /// The number of times of at most 30 seconds.
+    /// The number of durations of at most 30 seconds.
     pub(crate) within_30_seconds: u64,
 }
 
@@ -182,13 +182,15 @@ struct AdoptionMetrics {
     edits: u64,
     /// The number of different names of the tokens that stored the new versions.
     authors: u64,
-    /// The times from a new version to the first verdict with it. Versions without a verdict have no time.
+    /// The durations from a new version to the end of the first evaluation with it. Versions without an evaluation do
+    /// not count.
     edit_to_verdict: VerdictTimes,
-    /// The durations of the evaluations that people started: on the `playground`, the page of a `set`, or the `panel`.
+    /// The durations of the evaluations that people started, by page: `playground`, `set` or `panel`.
     page_evaluations: BTreeMap<String, VerdictTimes>,
 }
 
-/// Returns the use of assertion sets by people: edits, the time until a verdict, and agents with a set.
+/// Returns the use of assertion sets by people: new versions, the time until the first evaluation with each, and agents
+/// with a set.
 ///
 /// Evaluations on pages are counted by whole days (UTC).
 #[utoipa::path(get, path = "/v1/metrics/adoption", params(AdoptionQuery),

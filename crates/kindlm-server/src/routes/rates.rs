@@ -76,8 +76,8 @@ struct AssertionRate {
     errored: u64,
     /// The number of results of assertions that did not apply.
     skipped: u64,
-    /// The share of passes among passes and failures, from 0 to 1; `null` without either. If the samples were chosen
-    /// with different rates, each result counts as often as the number of samples that it stands for.
+    /// The share of passes among passes and failures, from 0 to 1; `null` without passes and failures. If the samples
+    /// were chosen with different sampling rates, the weight of each result is the inverse of its sampling rate.
     pass_rate: Option<f64>,
     /// The sum of the sampling weights of the passes and failures. The average of several rates uses it as the weight of
     /// each `pass_rate`.
@@ -86,9 +86,9 @@ struct AssertionRate {
     low: Option<f64>,
     /// The upper end of the 95% confidence interval of the pass rate; `null` without passes and failures.
     high: Option<f64>,
-    /// The exponentially weighted pass rate of this and the earlier periods since `after`, of the same agent,
-    /// assertion, version and set; `null` without passes and failures. The half-life is 12 hours, 7 days or 4 weeks, by
-    /// `period`.
+    /// The exponentially weighted pass rate of this period and the earlier periods since `after`; `null` without passes
+    /// and failures. It combines only periods with the same agent, assertion, version and set. The half-life is 12
+    /// hours for `period=hour`, 7 days for `day`, and 4 weeks for `week`.
     weighted_pass_rate: Option<f64>,
     /// The results of the samples that were evaluated only because of their `error`; absent if there are none. The
     /// other numbers do not count them.
@@ -96,7 +96,7 @@ struct AssertionRate {
     error_samples: Option<ErrorSamples>,
 }
 
-/// The results of samples that the rate did not choose, and that were evaluated because of their `error`.
+/// The results of samples that the sampling rate did not choose, and that were evaluated because of their `error`.
 #[derive(Serialize, ToSchema)]
 struct ErrorSamples {
     /// The number of results that passed.
@@ -159,7 +159,8 @@ struct AgentRelease {
 struct AssertionRates {
     /// The rates by agent, assertion, version, set and time.
     items: Vec<AssertionRate>,
-    /// The versions of the agents that appeared from `after` to `before`: the newest 1,000, the oldest of them first.
+    /// The versions of agents whose first sample was received from `after` to `before`: the newest 1,000, sorted by
+    /// time.
     releases: Vec<AgentRelease>,
 }
 

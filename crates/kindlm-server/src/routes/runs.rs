@@ -80,7 +80,7 @@ async fn suites(State(app): State<App>) -> Result<Json<Suites>, Problem> {
     Ok(Json(Suites { items }))
 }
 
-/// Starts a run of a suite, or resumes one. The run waits while as many runs as `--runs` permits are going on.
+/// Starts a run of a suite, or resumes one. The run waits while the maximum number of runs (`--runs`) is going on.
 #[utoipa::path(post, path = "/v1/runs",
     params(("idempotency-key" = Option<String>, Header, description = "a key of this request; repeating the request within a day starts nothing, and returns the first response")),
     request_body = NewRun, responses(
@@ -278,7 +278,7 @@ async fn show(State(app): State<App>, Path(id): Path<String>) -> Result<Json<Run
 /// A client that reconnects with the header `last-event-id` gets only the events after the event with this id. If the
 /// run was resumed or the server was restarted, it gets all events. Of past `progress` events, only the last one is
 /// sent. A run that did not run in this process has no `progress` events, and its cases are in the order of the report.
-/// The event `omitted` stands for older events that the server does not keep; the report has their cases.
+/// The event `omitted` replaces older events that the server has removed from memory; the report has their cases.
 #[utoipa::path(get, path = "/v1/runs/{id}/events",
     params(("id" = String, Path, description = "the id of the run"), ("last-event-id" = Option<String>, Header, description = "the id of the last event that was received")),
     responses(
@@ -315,7 +315,7 @@ pub(crate) async fn events(
     Ok(Sse::new(past.events(seen, world)).into_response())
 }
 
-/// Makes an event. Its id names its series, because a resumed run begins a new series.
+/// Makes an event. Its id contains `series`, because a resumed run begins a new series of events.
 fn sent(series: i64, number: usize, event: &Event) -> sse::Event {
     sse::Event::default().id(format!("{series}-{number}")).event(event.name).data(&*event.data)
 }

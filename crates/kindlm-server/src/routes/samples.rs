@@ -191,7 +191,7 @@ fn text(body: &Map<String, Value>, key: &str, place: &str) -> Result<Option<Stri
     }
 }
 
-/// The samples that a request is about.
+/// The query that selects the samples to delete.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -329,7 +329,8 @@ struct Deleted {
     deleted: u64,
 }
 
-/// Deletes the samples that match all given parameters, with their feedback and results. At least one is necessary.
+/// Deletes the samples that match all given parameters, with their feedback and results. At least one parameter is
+/// necessary.
 #[utoipa::path(delete, path = "/v1/samples", params(Selection),
     responses(
         (status = 200, description = "the samples are deleted", body = Deleted),

@@ -30,7 +30,8 @@ pub(crate) struct BaselineInfo {
     /// The number of results, one for each test case and model; absent if the baseline cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     results: Option<usize>,
-    /// The reason why the baseline cannot be read. Its suite is not known, so each suite of the folder lists it.
+    /// The reason why the baseline cannot be read; absent otherwise. The suite of such a baseline is not known, so each
+    /// suite of the folder lists the baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

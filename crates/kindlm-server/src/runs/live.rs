@@ -118,7 +118,7 @@ pub(crate) struct Known {
     pub(crate) finished: usize,
     /// The reason why the run failed without a report; `None` for any other run.
     pub(crate) error: Option<String>,
-    /// The number of cases that held.
+    /// The number of cases with the outcome `passed` or `scored`.
     pub(crate) held: usize,
     /// The number of cases that have ended and were not skipped.
     pub(crate) ended: usize,
@@ -269,7 +269,7 @@ impl LiveRun {
         let _ = self.cancels.subscribe().wait_for(|it| *it > 0).await;
     }
 
-    /// Returns a world that interrupts the run when it is cancelled.
+    /// Returns a copy of `world` that interrupts the run when the run is cancelled.
     pub(super) fn world(self: &Arc<Self>, world: &World) -> World {
         let run = Arc::clone(self);
         let interrupts: Interrupts =

@@ -24,7 +24,8 @@ use super::{PageVersion, RunService};
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunInfo {
     pub(crate) id: String,
-    /// The suite: its path below the folder of suites, or its name if it is an inline suite or its file is gone.
+    /// The path of the suite below the folder of suites. For an inline suite, or if the file is gone, the name of the
+    /// suite; absent if the name is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) suite: Option<String>,
     /// The version of the suite; absent for inline suites, and for runs that no server started.
@@ -43,7 +44,7 @@ pub(crate) struct RunInfo {
     /// The number of planned executions; absent before the run starts, and for stored runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) total: Option<usize>,
-    /// The number of cases that held; absent without a report.
+    /// The number of cases with the outcome `passed` or `scored`; absent without a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cases_held: Option<u64>,
     /// The number of cases that were not skipped; absent without a report.
@@ -92,7 +93,7 @@ impl RunInfo {
     }
 }
 
-/// The reason why a run or its report cannot be read.
+/// The reason why a request for runs, baselines or suites fails.
 #[derive(Debug)]
 pub(crate) enum NotRead {
     /// There is no such run.

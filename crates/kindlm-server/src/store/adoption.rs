@@ -1,4 +1,5 @@
-//! The use of assertion sets by people: edits, the time until a verdict, and agents with a set.
+//! The use of assertion sets by people: new versions, the time until the first evaluation with each, and agents with a
+//! set.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +45,7 @@ pub struct Adoption {
     pub edits: u64,
     /// The number of different authors of the new versions. Versions without an author do not count.
     pub authors: u64,
-    /// The times from a new version to the first verdict with it.
+    /// The durations from a new version to the end of the first evaluation with it.
     pub edit_to_verdict: Durations,
     /// The durations of the evaluations on each page: `playground`, `set` or `panel`.
     pub pages: BTreeMap<String, Durations>,

@@ -22,8 +22,8 @@ pub struct DailyBudget {
     /// The highest number of evaluations; no limit if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evaluations: Option<u32>,
-    /// The cost of the judges in US dollars from which no evaluation starts; no limit if absent. After an evaluation of
-    /// unknown cost, none starts either.
+    /// The limit for the cost of the judges in US dollars; no limit if absent. When the cost reaches the limit, or
+    /// after an evaluation of unknown cost, no further evaluation starts on that day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub usd: Option<f64>,

@@ -10,8 +10,8 @@ use sqlx::{Any, AssertSqlSafe, Row as _, Transaction};
 
 use super::{Store, StoreError, now, random};
 
-/// The evidence that raises an alarm. If the pass rate does not fall, a false alarm comes after at least this number of
-/// results on average.
+/// The evidence (the statistic of the change detector) that raises an alarm. If the pass rate does not fall, a false
+/// alarm comes after at least this number of results on average.
 pub const MEAN: f64 = 10_000.0;
 
 /// The number of newest results that decide if an alert ends. All of them must come after the alarm.
@@ -90,7 +90,8 @@ pub(super) struct DecidedResult<'a> {
     pub(super) judged: &'a str,
 }
 
-/// A stored detector, the newest results of its assertion, and the id of the alert that stands for the assertion.
+/// A stored detector, the newest results of its assertion, and the id of the assertion's current alert (`None` if all
+/// alerts have ended).
 struct Watched {
     detector: Detector,
     recent: Vec<bool>,
@@ -128,7 +129,8 @@ impl Store {
     }
 }
 
-/// The start of the statements that read alerts. An alert that stands has the newest results of its assertion.
+/// The start of the statements that read alerts. For an alert that has not ended, the column `recent` has the newest
+/// results of its assertion.
 pub(super) const SELECT: &str = "SELECT alerts.id, alerts.agent, alerts.assertion, alerts.assertion_set, \
     alerts.version, alerts.judged, alerts.since, alerts.from_passed, alerts.from_total, alerts.to_passed, \
     alerts.to_total, alerts.evidence, alerts.ended, alerts.end_reason, \
@@ -189,7 +191,7 @@ fn tally(results: &[bool]) -> Option<Tally> {
     Tally::new(passed, results.len() as u64).ok()
 }
 
-/// Ends the alerts of an agent that are about another set or version than the new results.
+/// Ends the alerts of an agent if their set or set version differs from that of the new results.
 async fn end_alerts_of_other_sets(
     transaction: &mut Transaction<'_, Any>,
     decided: &Decided<'_>,

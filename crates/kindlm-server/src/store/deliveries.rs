@@ -32,8 +32,8 @@ impl Store {
     /// Returns the next message for an address, and starts the lease of the message; `None` if no message is due. Until
     /// the lease ends, no other call returns the message.
     ///
-    /// An alert that ended before its delivery is not delivered. The end of such an alert is delivered only after an
-    /// attempt to deliver the alert, because the receiver may have it.
+    /// The message about an alert is not returned after the alert has ended. The message about the end is returned only
+    /// if the server has tried to send the first message, because the receiver may have that message.
     ///
     /// # Errors
     ///

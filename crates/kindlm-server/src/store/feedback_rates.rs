@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::{Store, StoreError};
 
-/// The highest number of groups of pairs that a query returns.
+/// The highest number of groups of equal pairs (score and opinion) that a query returns.
 const MOST: i64 = 200_000;
 
 /// The conditions that samples must meet.
@@ -24,7 +24,7 @@ pub struct FeedbackFilter {
 }
 
 impl FeedbackFilter {
-    /// Creates a filter for an agent, or for all agents if it is empty, and for a time.
+    /// Creates a filter for samples that were received from `after` to `before`. An empty `agent` matches all agents.
     pub fn new(agent: impl Into<String>, after: i64, before: i64) -> Self {
         Self { agent: agent.into(), after, before }
     }
@@ -58,7 +58,7 @@ const MATCHES: &str = "results.score BETWEEN 0.0 AND 1.0 AND results.share > 0 \
 
 impl Store {
     /// Returns the opinions of users and their correlation with scores. Returns `None` if there are too many different
-    /// pairs.
+    /// pairs of a score and an opinion.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Store {
     }
 
     /// Returns the opinions of users and their correlation with the mean scores of samples, without single assertions.
-    /// Returns `None` if there are too many different pairs.
+    /// Returns `None` if there are too many different pairs of a score and an opinion.
     ///
     /// # Errors
     ///
@@ -130,14 +130,14 @@ impl Store {
         })
     }
 
-    /// Runs a query of pairs; `None` if it has too many rows.
+    /// Runs a query for pairs of scores and opinions. Returns `None` if the result has too many rows.
     async fn pairs(
         &self,
         sql: String,
         filter: &FeedbackFilter,
     ) -> Result<Option<Vec<AnyRow>>, StoreError> {
         let FeedbackFilter { agent, after, before } = filter;
-        // The text consists of the literals in this file; values of requests are only bound.
+        // The SQL text consists of literals in this file. Values from requests are bound as parameters.
         let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
             .bind(agent)
             .bind(after)

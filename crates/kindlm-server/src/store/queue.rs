@@ -1,6 +1,7 @@
 //! Stores the evaluation of pending samples: the results, or the reason why there are no results.
 //!
-//! A sample is decided once, in the transaction that stores its results. [`super::jobs`] has the queue.
+//! A sample leaves the state `pending` only once, in the transaction that stores its results. [`super::jobs`] has the
+//! queue.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ pub struct NewResult {
     pub assertion: String,
     /// `passed`, `failed`, `errored` or `skipped`.
     pub status: String,
-    /// The score, mostly from 0 to 1 (scripts may return others); `None` if nothing was measured.
+    /// The score, usually from 0 to 1 (a script may return any number); `None` if nothing was measured.
     pub score: Option<f64>,
     /// The kind of check that asked a judge; empty if no judge was asked.
     pub judged: String,
@@ -64,7 +65,8 @@ pub struct StateCount {
 }
 
 impl Store {
-    /// Returns a sample that waits for its evaluation; `None` if it is decided, or there is no such sample.
+    /// Returns a sample that waits for its evaluation; `None` if there is no such sample, or if its state is not
+    /// `pending` any more.
     ///
     /// # Errors
     ///
@@ -157,7 +159,8 @@ impl Store {
         reference: u64,
     ) -> Result<(), StoreError> {
         let PendingSample { agent, version, .. } = sample;
-        // A sample that the rate did not choose was evaluated for its error. It would distort the pass rate.
+        // A sample that the sampling rate did not choose was evaluated because of its error. Such samples would distort
+        // the pass rate.
         if sample.share == Share::NONE
             || !sampling::lock(transaction, agent, self.is_sqlite).await?
         {

@@ -11,7 +11,7 @@ use super::samples::tag_mark;
 use super::sampling::{Share, share_of};
 use super::{Store, StoreError};
 
-/// The highest number of counts that a query returns.
+/// The highest number of groups of results that a query returns.
 const MOST: i64 = 50_000;
 
 /// The width of a period.
@@ -71,7 +71,8 @@ pub struct RateFilter {
 }
 
 impl RateFilter {
-    /// Creates a filter for all results of a time, with the width of a period.
+    /// Creates a filter for all results of samples that were received from `after` to `before`, with the width of a
+    /// period.
     pub fn new(after: i64, before: i64, period: Period) -> Self {
         Self {
             agent: String::new(),
@@ -141,9 +142,9 @@ impl Counts {
 /// The results of an assertion in a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PeriodResults {
-    /// The results of the samples that the rate chose.
+    /// The results of the samples that the sampling rate chose.
     pub counts: Counts,
-    /// The passed and failed results. Each counts as often as the number of samples that it stands for.
+    /// The passed and failed results, weighted by the inverse of their sampling rates.
     pub tally: WeightedTally,
     /// The results of the samples that were evaluated only because of their `error`.
     pub of_errors: Counts,

@@ -44,7 +44,8 @@ impl Store {
         Ok(portions)
     }
 
-    /// Deletes the oldest samples before a time. Returns false if there is none.
+    /// Deletes a portion of the samples that were received before a time, the oldest first. Returns false if there are
+    /// none.
     async fn delete_portion(&self, before: i64) -> Result<bool, StoreError> {
         let sql = "SELECT received_at FROM samples WHERE received_at < $1 ORDER BY received_at LIMIT 1 OFFSET $2";
         let next = sqlx::query(sql).bind(before).bind(PORTION).fetch_optional(&self.pool).await?;

@@ -88,7 +88,7 @@ pub struct Sample {
     pub sample: Map<String, Value>,
     /// The state of its evaluation: `pending`, `done`, `failed`, or if it is not evaluated, `skipped` or `over-budget`.
     pub state: String,
-    /// The results; an object with `error` if the evaluation failed; absent if there is none.
+    /// The results; an object with `error` if the evaluation failed; absent without an evaluation.
     #[schema(value_type = Object)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Value>,
@@ -442,7 +442,7 @@ impl Store {
         sql: String,
         filter: &SampleFilter,
     ) -> sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments> {
-        // The text consists of the literals in this file; values of requests are only bound.
+        // The SQL text consists of literals in this file. Values from requests are bound as parameters.
         sqlx::query(AssertSqlSafe(sql))
             .bind(filter.agent.clone().unwrap_or_default())
             .bind(filter.subject.clone().unwrap_or_default())
@@ -526,7 +526,7 @@ pub(super) fn tag_mark(tag: &str) -> String {
     if tag.is_empty() { String::new() } else { format!("\n{tag}\n") }
 }
 
-/// Returns the number of first sizes whose sum is at most `most`; at least 1.
+/// Returns the length of the longest prefix of `sizes` whose sum is at most `most`; at least 1.
 fn count_within(sizes: &[i64], most: i64) -> i64 {
     let sums = sizes.iter().scan(0_i64, |sum, it| {
         *sum = sum.saturating_add(*it);

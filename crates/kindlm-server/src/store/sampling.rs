@@ -40,7 +40,7 @@ impl Share {
         self.0 as f64 / MILLION
     }
 
-    /// Returns the number of samples that one chosen sample stands for; `None` if no sample is chosen.
+    /// Returns the sampling weight of a chosen sample: the inverse of the share; `None` if the share is 0.
     pub fn weight(self) -> Option<f64> {
         (self.0 > 0).then(|| 1.0 / self.rate())
     }
@@ -163,7 +163,7 @@ mod tests {
         let ids: Vec<String> = (0..20_000).map(|it| format!("sample-{it}")).collect();
         for rate in [0.0, 0.01, 0.3, 1.0] {
             let sampled: Vec<&String> = ids.iter().filter(|it| is_sampled(it, rate)).collect();
-            // Four standard errors of a share of 20,000 ids.
+            // Four standard deviations of the number of chosen ids among 20,000.
             let margin = 4.0 * (20_000.0 * rate * (1.0 - rate)).sqrt();
             let count = f64::from(u32::try_from(sampled.len()).unwrap());
             assert!((count - 20_000.0 * rate).abs() <= margin, "{rate}: {count}");

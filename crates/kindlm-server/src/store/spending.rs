@@ -1,4 +1,4 @@
-//! The evaluations of the samples of each agent by day, their cost, and the budget for them.
+//! The evaluations of each agent's samples per day, their cost, and the daily budget.
 
 use std::collections::HashMap;
 

@@ -19,7 +19,7 @@ const LARGEST: usize = 8 << 20;
 /// The time for which the parts of a trace are stored after the last part was received.
 pub const KEPT: Duration = Duration::from_hours(1);
 
-/// The time for which the store knows that spans of a trace were deleted or refused.
+/// The time for which the store remembers that spans of a trace were deleted or refused.
 const MARKED: Duration = Duration::from_hours(24);
 
 /// The spans of a trace in one request.
@@ -81,7 +81,7 @@ pub struct StoredTraces {
 
 /// The effect of one part.
 enum Effect {
-    /// The part is stored or known already, and no sample is new or changed.
+    /// The part is stored now or was stored before, and no sample is new or changed.
     None,
     /// The trace has a new or a changed sample.
     Sample(Change),
@@ -99,7 +99,7 @@ struct Change {
     refused: Option<String>,
 }
 
-/// The settings for the job of the sample of a trace.
+/// The settings for the job that evaluates a trace's sample.
 #[derive(Clone, Copy)]
 struct Queue {
     /// The time of the evaluation, in milliseconds since 1970.
