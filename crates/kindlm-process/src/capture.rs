@@ -22,7 +22,7 @@ pub const MAX_OUTPUT: usize = 16 * 1024 * 1024;
 pub struct Ran {
     /// The text on stdout.
     pub stdout: String,
-    /// The text on stderr. Notes of KindLM follow, for example that stderr was truncated; each begins with
+    /// The text on stderr. KindLM may append notes, for example if stderr was truncated. Each note begins with
     /// `[kindlm]`.
     pub stderr: String,
     /// The exit code; `None` if the command has no exit code, for example after a signal.

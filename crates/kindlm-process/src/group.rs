@@ -1,4 +1,4 @@
-//! A group of a program and all processes that it started. They are ended together.
+//! A program and all processes that it started, as one group that ends together.
 
 use std::ffi::OsString;
 use std::io;
@@ -19,8 +19,8 @@ pub const MARK: &str = "KINDLM_PROCESS";
 
 /// A program and the processes that it started. They are killed when the group is dropped, or when KindLM is killed.
 ///
-/// On Unix, this covers the process group. On Linux, it also covers processes that have left the group. On other
-/// systems, only the program itself is killed, and only when its [`Child`] is dropped.
+/// On Unix, all processes of the process group are killed. On Linux, processes that have left the group are killed too.
+/// On other systems, only the program itself is killed, and only when its [`Child`] is dropped.
 #[derive(Debug)]
 pub struct Group {
     #[cfg(unix)]

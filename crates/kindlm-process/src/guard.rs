@@ -58,8 +58,8 @@ done
     }
 
     impl Guard {
-        /// Starts the guard process, unless it was started before. This happens before the first group starts, so that
-        /// the group can be registered immediately.
+        /// Starts the guard process, unless this guard has already started it. `Group::spawn` calls this function
+        /// before it starts a program, so that the new group can be registered immediately.
         pub fn wake(&self) {
             Self::awake(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
         }

@@ -7,9 +7,9 @@
 #[cfg(target_os = "linux")]
 use std::{ffi::OsStr, fs::File, io::Read as _, path::Path};
 
-/// The maximum size of a process's arguments and environment, in bytes, for the default stack limit of Linux, 8 MiB
-/// (execve(2)). A larger environment is only read up to this size. The part of the buffer that is never written takes
-/// no memory.
+/// The size of the read buffer for the environment of a process, in bytes. With the default stack limit of 8 MiB, Linux
+/// limits arguments and environment together to this size (execve(2)). A larger environment is truncated. The unused
+/// part of the buffer takes no memory.
 #[cfg(target_os = "linux")]
 const SPACE: usize = 2 * 1024 * 1024;
 

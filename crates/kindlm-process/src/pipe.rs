@@ -12,7 +12,7 @@ use crate::capture::MAX_OUTPUT;
 use crate::group::{GRACE, Group};
 use crate::guard::Guard;
 
-/// The maximum size of the stored end of stderr, in bytes: 256 KiB.
+/// The number of bytes of stderr that are stored: the last 256 KiB.
 const MAX_STDERR: usize = 256 * 1024;
 
 /// A running process with its pipes.
@@ -26,7 +26,7 @@ pub struct Pipe {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     pending: Vec<u8>,
-    /// The position in `pending` at which the search for the next line end continues.
+    /// The position in `pending` at which the search for the next line break continues.
     searched: usize,
     /// The number of further bytes of stdout that are accepted. Each input resets this number to [`MAX_OUTPUT`].
     room: usize,
@@ -171,7 +171,7 @@ impl Pipe {
     }
 
     /// Closes stdin, and waits until the process ends. Discards unwritten input and the rest of stdout. Stops the
-    /// process at the deadline. Then ends the processes that it started.
+    /// process at the deadline. Finally kills the other processes that the process started.
     pub async fn wait(&mut self, deadline: Instant, tail: &mut Tail) -> Ended {
         self.stdin = None;
         match timeout_at(deadline, self.exit(tail)).await {
@@ -217,7 +217,7 @@ impl Pipe {
         }
     }
 
-    /// Reads the rest of stderr, for a limited time. Another process may still hold the pipe open.
+    /// Reads the rest of stderr for at most [`GRACE`], because another process may still hold the pipe open.
     async fn drain(&mut self, tail: &mut Tail) {
         let deadline = Instant::now() + GRACE;
         while self.stderr.is_some() {
