@@ -1,4 +1,5 @@
-//! The client of an MCP server, which calls one tool. The first call opens a session, which all later calls share.
+//! A client that calls one tool of an MCP server. The first call opens a session. Later calls reuse the session while
+//! it is open.
 //!
 //! This code is a separate crate so that the profile `dist` can compile the MCP SDK for size. The profile sets an
 //! optimization level for each crate, and generic code of the SDK gets the level of the crate that calls it.
@@ -45,8 +46,8 @@ pub struct Tool {
     pub server_url: String,
     /// The name of the tool.
     pub name: String,
-    /// The names and values of the headers of every request. A value may name an environment variable, which each
-    /// call reads again.
+    /// The names and values of the headers of every request. If a value names an environment variable, each call reads
+    /// the variable again.
     pub headers: Vec<(String, HeaderValue)>,
     /// True to use the structured content of the result instead of its text. Without structured content, the text is
     /// used.
@@ -65,7 +66,7 @@ impl Tool {
     }
 }
 
-/// The client of an MCP server, which calls one tool of that server.
+/// A client that calls one tool of an MCP server.
 pub struct McpClient {
     tool: Tool,
     session: Mutex<Option<Arc<Session>>>,
@@ -121,7 +122,7 @@ impl McpClient {
         let asked = tokio::time::timeout(timeout, asking).await;
         let asked = asked.unwrap_or_else(|_| Err(fault.timeout(timeout)));
         if asked.as_ref().is_err_and(|err| matches!(err.kind, Kind::Timeout | Kind::Connection)) {
-            // The next attempt opens a new session.
+            // Discard the session, so that the next attempt opens a new one.
             *self.session.lock().await = None;
         }
         let read =
@@ -188,11 +189,11 @@ impl McpClient {
     }
 }
 
-/// Returns the texts of a result, and the number of its media: images, sounds and binary files.
+/// Returns the texts of a tool result, and the number of its images, sounds and binary files.
 ///
-/// The texts include embedded text resources and the addresses of links.
+/// The texts include embedded text resources and the addresses of resource links.
 ///
-/// Fails for an unsupported type of content, with the end of a sentence about the result.
+/// Fails for an unsupported type of content. The error is a predicate for the subject "the result of the tool".
 fn parts_of(content: &[ContentBlock]) -> Result<(Vec<&str>, usize), &'static str> {
     let (mut texts, mut media) = (Vec::new(), 0);
     for block in content {
