@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use typst::text::Font;
 
-/// Replaces characters that cannot be shown in running text, and counts them.
+/// Replaces and counts the characters that PDF/A forbids or that a font lacks.
 pub(crate) struct Glyphs<'a> {
     fonts: &'a [Font],
     /// The number of replaced characters.
@@ -18,9 +18,9 @@ impl<'a> Glyphs<'a> {
         Self { fonts, replaced: 0 }
     }
 
-    /// Replaces characters that cannot be shown in all texts of a JSON value.
+    /// Replaces characters in all strings of a JSON value.
     ///
-    /// The names of members stay, because the template defines them, not the user.
+    /// The keys of objects stay unchanged, because the template defines the keys, not the user.
     pub(crate) fn check(&mut self, value: &mut Value) {
         match value {
             Value::String(text) => *text = self.shown(text),
@@ -56,7 +56,7 @@ fn is_private(c: char) -> bool {
     matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..)
 }
 
-/// Returns true for the byte order mark in either order, which PDF/A-2 forbids in the text of a glyph.
+/// Returns true for the byte order mark, also with swapped bytes. PDF/A-2 forbids both in the text of a glyph.
 fn is_byte_order_mark(c: char) -> bool {
     matches!(c, '\u{feff}' | '\u{fffe}')
 }

@@ -1,8 +1,8 @@
 //! Typesets the compliance document of a run as a PDF: PDF/A-2a, tagged, with embedded fonts.
 //!
-//! The input is the text of the reporter `compliance-pdf`: one JSON document with the blocks of the document. Its texts
-//! reach the template as data, so that no text can act as markup. The fonts are part of this crate, and nothing is read
-//! from the disk or the network.
+//! The input is the output of the reporter `compliance-pdf`: one JSON document. The template gets the strings of this
+//! document as data, so no string can act as markup. The fonts are part of this crate, and nothing is read from the
+//! disk or the network.
 //!
 //! The typesetter typst is behind the feature `typst`, because it takes minutes to compile. Without the feature,
 //! [`pdf`] returns [`PdfError::NotBuilt`].
@@ -37,7 +37,7 @@ pub enum PdfError {
     /// This build has no typesetter.
     #[error("this build of KindLM cannot write a PDF")]
     NotBuilt,
-    /// The source is not the complete text of `compliance-pdf`.
+    /// The source is not the complete output of the reporter `compliance-pdf`.
     #[error("the source of the PDF is not a complete document: {0}")]
     Source(String),
     /// The start time of the run is invalid. PDF/A requires it as the date of the document.
@@ -48,7 +48,7 @@ pub enum PdfError {
     Set(String),
 }
 
-/// Typesets the text of the reporter `compliance-pdf` as a PDF.
+/// Typesets the output of the reporter `compliance-pdf` as a PDF.
 ///
 /// # Errors
 ///

@@ -13,7 +13,7 @@ use crate::glyphs::Glyphs;
 use crate::world::{Sealed, fonts};
 use crate::{Pdf, PdfError};
 
-/// Typesets the JSON text of the document as a PDF. Fails as [`pdf`](crate::pdf) describes.
+/// Typesets the JSON document as a PDF. Fails for the same reasons as [`pdf`](crate::pdf).
 pub(crate) fn pdf(source: &str) -> Result<Pdf, PdfError> {
     let mut document: Value =
         serde_json::from_str(source).map_err(|err| PdfError::Source(err.to_string()))?;
