@@ -14,7 +14,7 @@ use crate::error::KindlmError;
 /// The keys of a record that define its checks.
 pub(crate) const KEYS: [&str; 3] = ["assertions", "expect", "threshold"];
 
-/// The checks of an evaluator: the keys that each record gets, as the text of a JSON object.
+/// The checks of an evaluator, as a JSON object. Each record gets the keys of this object.
 pub(crate) struct Checks(String);
 
 impl Checks {

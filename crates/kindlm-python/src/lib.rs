@@ -120,7 +120,7 @@ impl Evaluator {
         if let Some(service) = current {
             return Ok(service);
         }
-        // This runs Python code, so another thread may run and need the lock.
+        // `start` runs Python code, and another thread that runs meanwhile may need the lock.
         let started = service::start(py, self.config.as_deref(), self.threads, &self.notices)?;
         let mut running = lock();
         if running.process != process {

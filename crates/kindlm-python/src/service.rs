@@ -24,10 +24,11 @@ use crate::error::KindlmError;
 /// The time between two checks for an interrupt, such as Ctrl-C.
 const INTERRUPTS: Duration = Duration::from_millis(100);
 
-/// The minimum of the default number of threads with a config: the default concurrency of `kindlm evaluate`.
+/// The lowest default for the number of threads if there is a config. It equals the default concurrency of
+/// `kindlm evaluate`.
 const THREADS_WITH_JUDGES: usize = 8;
 
-/// The number of records per thread that the service gets at once. Each of them is evaluated, waits for a thread, or
+/// The number of records per thread that the service gets at once. Each record is evaluated, waits for a thread, or
 /// waits for the results of earlier records.
 const WAITING: usize = 8;
 
@@ -90,7 +91,8 @@ fn world(py: Python<'_>, notices: Notices) -> PyResult<World> {
         notices: Arc::new(move |text| notices.add(text)),
         ..World::new(folder, Arc::new(|name| env::var(name).ok()))
     };
-    // A program that embeds Python has no `sys.executable`. Then the program `kindlm` of the search path runs scripts.
+    // A program that embeds Python has no `sys.executable`. Scripts then run in the program `kindlm` of the
+    // search path.
     let program: Option<PathBuf> = py.import("sys")?.getattr("executable")?.extract()?;
     let Some(program) = program.filter(|it| !it.as_os_str().is_empty()) else { return Ok(world) };
     let file: PathBuf = py.import("kindlm")?.getattr("__file__")?.extract()?;
