@@ -8,7 +8,7 @@ use crate::source::{Source, Span};
 /// The largest file that is read: 64 MiB.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// The most bytes that the error message shows, from the invalid byte on.
+/// The maximum number of bytes that the error message shows, starting at the invalid byte.
 const AFTER_THE_BREAK: usize = 120;
 
 /// Decodes bytes as UTF-8. Drops a byte order mark at the start.
@@ -51,8 +51,8 @@ fn too_large(name: &str, bytes: usize) -> Box<Diagnostic> {
 
 /// Makes the error for an invalid byte.
 ///
-/// The source of the error ends with the line of this byte. It shows at most [`AFTER_THE_BREAK`] bytes from this byte
-/// on.
+/// The source of the error is the text up to the end of the line with the invalid byte. At most [`AFTER_THE_BREAK`]
+/// bytes from the invalid byte on are included.
 fn broken(name: &str, bytes: &[u8], at: usize, message: &str) -> Box<Diagnostic> {
     let after = bytes.get(at..).unwrap_or_default();
     let after = after.get(..after.len().min(AFTER_THE_BREAK)).unwrap_or_default();

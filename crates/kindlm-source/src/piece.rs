@@ -28,7 +28,7 @@ impl<'a> Piece<'a> {
         Self { source, root, prefix }
     }
 
-    /// Makes an error at the value or key of a pointer.
+    /// Creates an error at the value or key to which a JSON pointer points.
     pub fn error(
         &self,
         code: Code,
@@ -45,7 +45,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// Returns the place of the value or key of a pointer.
+    /// Returns the place of the value or key to which a JSON pointer points.
     pub fn place(&self, pointer: &str, part: MemberPart) -> SourcePlace {
         let found = locate(self.source, self.root, pointer, part);
         let position = self.source.position(found.span.start);

@@ -12,13 +12,13 @@ use kindlm_redact::mask_keys;
 use super::{Diagnostic, Level};
 use crate::source::{Source, Span};
 
-/// The largest distance from a mark to the other marks of its snippet, in lines.
+/// The maximum number of lines between a snippet and another mark that is added to the snippet.
 const NEAR: usize = 40;
 
 /// The longest line that is shown in full, in bytes.
 const LONG: usize = 1_000;
 
-/// The length of an excerpt before and after its mark, in characters.
+/// The number of characters that an excerpt shows before its mark, and after its mark.
 const EXCERPT: usize = 40;
 
 /// The width of the output, in columns.

@@ -111,7 +111,7 @@ struct Scan {
     brackets: Vec<usize>,
     /// The offset of the quote that is still open at the end of the scan; `None` if no quote is open.
     open: Option<usize>,
-    /// The ranges of quoted texts over several lines, from the opening to the closing quote.
+    /// The ranges of the quoted texts that span several lines, from the opening to the closing quote.
     long: Vec<Range<usize>>,
 }
 
@@ -189,9 +189,9 @@ impl Scan {
         }
     }
 
-    /// Returns the offset of a quote that probably should end on its own line.
+    /// Returns the offset of an opening quote whose closing quote is probably missing on the same line.
     ///
-    /// Such a quote is still open, or it starts on an earlier line and ends on the line of the error.
+    /// The quote is still open, or its closing quote is on a later line: the line of the error.
     fn quote(&self, text: &str, at: usize) -> Option<usize> {
         let line = start_of_line(text, at)..end_of_line(text, at);
         let closed = self.long.iter().rfind(|it| line.contains(&it.end)).map(|it| it.start);

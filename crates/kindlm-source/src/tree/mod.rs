@@ -25,7 +25,7 @@ pub const MAX_DEPTH: usize = 128;
 /// The most nodes (keys and values) of one document.
 pub const MAX_NODES: usize = 1_000_000;
 
-/// The most nodes to which all aliases of a document together may expand.
+/// The maximum number of nodes to which the aliases of a document may expand in total.
 ///
 /// Every 32 bytes of text count as one more node.
 pub const MAX_ALIASED: u64 = 1_000_000;

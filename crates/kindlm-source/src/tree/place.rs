@@ -20,8 +20,11 @@ pub struct LocatedSpan {
 
 /// Finds the place of a key or value, or of the nearest parent that exists.
 ///
-/// `MemberPart::Key` gives the key. `MemberPart::Value` gives the first line of the value. An empty value, a
-/// block-style list or mapping, and a list or mapping over several lines give the key instead.
+/// `MemberPart::Key` gives the key. `MemberPart::Value` gives the first line of the value, or the key if the value is:
+///
+/// - empty,
+/// - a list or mapping in block style,
+/// - a list or mapping that spans several lines.
 ///
 /// An item of a list has no key, so its first line is returned.
 pub fn locate(source: &Source, root: &Node, pointer: &str, place: MemberPart) -> LocatedSpan {

@@ -56,7 +56,7 @@ pub fn read_yaml(source: &Arc<Source>, range: Range<usize>) -> Tree {
 
 /// The size of a node with its aliases expanded.
 ///
-/// `weight` is the number of nodes as for [`MAX_ALIASED`], and `height` is the number of nested levels.
+/// `weight` counts nodes by the rules of [`MAX_ALIASED`], and `height` is the number of nested levels.
 #[derive(Clone, Copy)]
 struct Size {
     weight: u64,
@@ -86,8 +86,8 @@ pub(super) struct Reader<'s> {
     base: usize,
     parser: Parser<'s, StrInput<'s>>,
     anchors: HashMap<usize, (Node, Size)>,
-    /// The anchors of the lists and mappings whose end was not read yet; 0 without an anchor. An alias of such an
-    /// anchor is an error, because its value would contain itself.
+    /// The anchor of each list or mapping whose end was not read yet; 0 without an anchor. An alias of such an anchor
+    /// is an error, because the value would contain itself.
     open: Vec<usize>,
     nodes: usize,
     aliased: u64,
