@@ -106,10 +106,10 @@ fn first_errors<'e, 'i: 'e>(
     first.map(|it| all(held, it)).unwrap_or_default()
 }
 
-/// Returns the rank of a schema path in Ajv's order.
+/// Returns the sort key of a schema path in Ajv's order: one rank for each segment of the path.
 ///
-/// Keywords have their rank in `ORDER`. Names of properties and definitions have their position in the schema. Behind a
-/// `$ref`, only keywords are ranked.
+/// The rank of a keyword is its index in [`ORDER`]. The rank of a property or definition is its position in the schema.
+/// Behind a `$ref`, only keywords have a rank.
 fn rank(schema: &Value, path: &str) -> Vec<usize> {
     let mut at = Some(schema);
     let mut is_name = false;

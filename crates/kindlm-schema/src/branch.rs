@@ -38,7 +38,7 @@ pub(crate) fn branches<'a>(error: &'a ValidationError<'_>) -> Option<&'a Branche
 
 /// Selects the alternative that was probably meant.
 ///
-/// The criteria are the allowed values, the type, a distinguishing key, and then the fewest errors.
+/// The criteria, in this order, are the allowed values, the type, a distinguishing key, and the fewest errors.
 pub(crate) fn choose<'a>(error: &'a ValidationError<'_>, branches: &'a Branches) -> Choice<'a> {
     let path = error.instance_path().as_str();
     let found = error.instance().as_ref();

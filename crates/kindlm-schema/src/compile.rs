@@ -155,7 +155,7 @@ fn violation(error: &ValidationError<'_>) -> Violation {
     }
 }
 
-/// Returns true for the drafts 4, 6 and 7, in which `$ref` hides its siblings.
+/// Returns true for the drafts 4, 6 and 7, which ignore keywords beside a `$ref`.
 ///
 /// A schema without `$schema` is read as draft 7.
 fn is_old(declared: Option<&str>) -> bool {

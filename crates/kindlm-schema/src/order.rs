@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use kindlm_types::pointer;
 use serde_json::{Map, Value};
 
-/// The largest number of keys in an object that is searched without an index.
+/// The maximum number of keys in an object for a linear search. Larger objects get an index of their keys.
 const FEW: usize = 16;
 
 /// Sorts items by the order of their JSON pointers in a document.

@@ -53,7 +53,7 @@ pub(crate) fn describe(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Returns the correction of a value that is almost right.
+/// Returns help with the correction of a value that is almost valid.
 ///
 /// Returns `None` if no correction is known.
 pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
@@ -68,7 +68,7 @@ pub(crate) fn fix(error: &ValidationError<'_>) -> Option<String> {
     }
 }
 
-/// Returns the correction of a value with a wrong type.
+/// Returns help with the correction of a value that has a wrong type.
 ///
 /// Returns `None` if no correction is known. `types` are the allowed types.
 pub(crate) fn fix_of_type(types: &[JsonType], error: &ValidationError<'_>) -> Option<String> {
@@ -129,7 +129,7 @@ fn yaml(value: &Value) -> Option<String> {
     Some(if is_plain && is_text { text.clone() } else { serde_json::to_string(text).ok()? })
 }
 
-/// Describes a violation of a limit: of a number, a size, or the items of a list. Returns `None` for other violations.
+/// Describes a violation of a limit on a number, a size, or the items of a list. Returns `None` for other violations.
 fn limit(kind: &Kind, found: &Value) -> Option<String> {
     let value = ecma::stringify(found);
     Some(match kind {
