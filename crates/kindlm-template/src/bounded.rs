@@ -50,7 +50,8 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
                 return Err(Error::new(ErrorKind::InvalidOperation, message));
             }
             let result = BUILT_IN.empty_state().apply_filter(name, &args)?;
-            // Count each result, because `map` collects the results of all items before its own result is counted.
+            // Count each result here. `map` collects the results of all items before the template counts the result of
+            // `map`.
             made(state, result)
         });
     }

@@ -1,6 +1,6 @@
 //! The names that the engine provides, for errors about unknown names.
 
-/// Most of the engine's filters. The engine cannot list them, so a test checks each name.
+/// Most of the engine's filters. The engine cannot list its filters, so a test checks each name.
 pub(crate) const FILTERS: [&str; 45] = [
     "abs",
     "attr",

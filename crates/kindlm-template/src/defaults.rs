@@ -29,7 +29,7 @@ pub fn with_default(template: &str, name: &str, default: &str) -> String {
         let Some(looked_up) = template.get(place.clone()) else { continue };
         let before = template.get(..place.start).unwrap_or_default();
         let behind = template.get(place.end..).unwrap_or_default().trim_start();
-        // An expression with a default needs no brackets directly after `{{` and before `}}` or another filter.
+        // The expression needs no brackets if it stands directly after `{{`, and before `}}` or another filter.
         let is_alone = before.trim_end().trim_end_matches('-').ends_with("{{")
             && ["}}", "-}}", "|"].iter().any(|it| behind.starts_with(it));
         let [open, close] = if is_alone { ["", ""] } else { ["(", ")"] };

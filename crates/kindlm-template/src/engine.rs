@@ -85,7 +85,7 @@ impl Filters {
                     values.iter().map(serde_json::to_value).collect();
                 let values = values.map_err(|err| failed(err.to_string()))?;
                 let value = Jinja::from(Serde(filter(&values).map_err(failed)?));
-                // The template counts the results of all other filters.
+                // A step in the template counts the results of all other filters.
                 if is_counted { rendering::made(state, value) } else { Ok(value) }
             });
         }

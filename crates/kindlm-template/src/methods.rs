@@ -87,8 +87,8 @@ fn of_text(own: &str, name: &str, args: &[Jinja]) -> Result<Option<Jinja>, Error
             let (from, to) = (bound(0, 0), bound(1, length));
             part(from.min(to), from.max(to))
         }
-        // Outside of the text, JavaScript's `at` returns undefined and `charAt` an empty text. Both results render
-        // alike.
+        // For an index outside of the text, JavaScript's `at` returns undefined and `charAt` an empty text. Both are
+        // rendered as an empty text.
         "at" | "charAt" => {
             let at = args.first().and_then(number).unwrap_or(0);
             let at = if name == "at" { place(at, chars().len()) } else { usize::try_from(at).ok() };
@@ -131,7 +131,7 @@ fn times(own: &str, args: &[Jinja]) -> Result<usize, Error> {
 
 /// Returns the characters that `padStart` and `padEnd` add to a text.
 ///
-/// Returns an error if more characters are needed than a text may have.
+/// Returns an error if too many characters are needed.
 fn padding(own: &str, args: &[Jinja]) -> Result<String, Error> {
     let width = args.first().and_then(number).unwrap_or(0);
     let missing = usize::try_from(width).unwrap_or(0).saturating_sub(own.chars().count());
@@ -227,7 +227,7 @@ fn place(at: i64, length: usize) -> Option<usize> {
     }
 }
 
-/// Returns the start position of a search in characters, and the text from this position.
+/// Returns the start position of a search, counted in characters, and the text after this position.
 ///
 /// The second argument of the method is the start position; the default is 0. A position after the end gives the length
 /// of the text and an empty text.

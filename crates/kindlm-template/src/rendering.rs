@@ -10,7 +10,7 @@ pub(crate) const MOST: u64 = 50_000_000;
 /// The largest size of a single result, in bytes.
 const LARGEST: u64 = 10_000_000;
 
-/// The size of each value without its text, in bytes.
+/// The size that counts for each value in addition to its text, in bytes.
 pub(crate) const ITEM: u64 = 16;
 
 /// The deepest nesting of lists and objects.

@@ -69,7 +69,7 @@ impl<'t> Scope<'t> {
         self.own(name).is_some()
     }
 
-    /// Returns true if a name has one variable in all blocks, and its definition at this position is a `set`.
+    /// Returns true for a shared name that a `set` defines at this position, and not a loop or `with` block.
     pub(crate) fn is_shared(&self, name: &str) -> bool {
         self.shared.contains(name) && self.own(name).is_some_and(|(_, own)| own == Binding::Set)
     }

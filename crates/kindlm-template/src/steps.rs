@@ -1,7 +1,7 @@
 //! Filters that check values during rendering. They find missing values and limit the size of results.
 //!
 //! Templates cannot use these filters, because the names are not valid in a template. [`crate::walk`] inserts the
-//! filters. Each constant with such a name has a comment that describes the value to which the filter is applied.
+//! filters.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,37 +14,37 @@ use crate::filters::length;
 use crate::rendering::{ITEM, MOST, Missing, made, refused, render_state, size};
 use crate::text::{not_too_long, text};
 
-/// The value of a variable.
+/// The filter for the value of a variable.
 pub(crate) const VARIABLE: &str = "=variable";
-/// A value of which a key is used.
+/// The filter for a value whose key is read.
 ///
 /// The arguments are the key and two source texts: of the whole expression (`user.name`) and of the value (`user`).
 pub(crate) const PART: &str = "=part";
-/// A value that is used in an operation.
+/// The filter for a value that is used in an operation.
 pub(crate) const USED: &str = "=used";
-/// A value whose items a loop, `select` or `reject` visits.
+/// The filter for a value whose items a loop, `select` or `reject` visits.
 pub(crate) const GONE_THROUGH: &str = "=gone_through";
-/// A value that a loop iterates over with two variables. An object yields its keys and values.
+/// The filter for a value that a loop iterates over with two variables. An object yields its keys and values.
 pub(crate) const GONE_THROUGH_IN_PAIRS: &str = "=gone_through_in_pairs";
-/// The value that `set` gives to a shared variable.
+/// The filter for the value that `set` gives to a shared variable.
 ///
 /// A shared variable is set both in a loop and outside of the loop.
 pub(crate) const SET: &str = "=set";
-/// The value of a shared variable.
+/// The filter for the value of a shared variable.
 pub(crate) const WAS_SET: &str = "=was_set";
-/// A value that a filter reads as text.
+/// The filter for a value that another filter reads as text.
 pub(crate) const READ: &str = "=read";
-/// A list that is joined to one text.
+/// The filter for a list that is joined to one text.
 pub(crate) const PUT_TOGETHER: &str = "=put_together";
-/// A value that is printed.
+/// The filter for a value that is printed.
 pub(crate) const PRINTED: &str = "=printed";
-/// A value whose existence the template checks.
+/// The filter for a value whose existence the template checks.
 pub(crate) const ASKED: &str = "=asked";
-/// The result of a filter, or a list or object in the template.
+/// The filter for the result of another filter, or for a list or object in the template.
 pub(crate) const MADE: &str = "=made";
-/// The result of a function or method.
+/// The filter for the result of a function or method.
 pub(crate) const CALLED: &str = "=called";
-/// The result of `+`. The next two filters are for `*` and `~`.
+/// The filter that computes `+` from a value and its argument. The next two filters compute `*` and `~`.
 pub(crate) const ADDED: &str = "=added";
 pub(crate) const REPEATED: &str = "=repeated";
 pub(crate) const JOINED: &str = "=joined";
@@ -149,7 +149,7 @@ pub(crate) fn add_to(engine: &mut Environment<'static>) {
     });
 }
 
-/// The engine's own operators, which the steps call.
+/// The `+` and `*` of the engine, for the filters [`ADDED`] and [`REPEATED`].
 static ADD: LazyLock<Operator> = LazyLock::new(|| Operator::new("left + right"));
 static MULTIPLY: LazyLock<Operator> = LazyLock::new(|| Operator::new("left * right"));
 

@@ -22,13 +22,13 @@ use crate::steps;
 use crate::syntax::range;
 use crate::tree::{constant, step, target, variable, variable_of};
 
-/// The tests that may be applied to a missing value.
+/// The Jinja tests that a template may apply to a missing value.
 const ASKING: [&str; 6] = ["defined", "undefined", "none", "null", "truthy", "falsy"];
 
 /// The filters that replace a missing value by a default.
 const DEFAULTS: [&str; 2] = ["default", "d"];
 
-/// The filters that test each item. Items may be missing.
+/// The filters that test each item of a list. Items may be missing.
 const SELECTING: [&str; 2] = ["reject", "select"];
 
 /// Filters of the engine for texts. The engine would read `null` as the word `None`.
@@ -214,7 +214,7 @@ impl<'t> Walk<'t> {
 
     /// Records a `set`, and returns the value to set. For a shared variable, adds the step that stores the value.
     ///
-    /// A block with `set` has no value here. The result is then `None`, or only the step.
+    /// A block such as `{% set x %}…{% endset %}` has no value here. The result is then `None`, or only the step.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {
@@ -298,8 +298,8 @@ impl<'t> Walk<'t> {
         variable(it)
     }
 
-    /// Translates an expression for the tree that is rendered. If the value is missing, the step at the place of use
-    /// reports this.
+    /// Translates an expression for the tree that is rendered. If the value is missing, a later step reports this where
+    /// the template uses the value.
     fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
         if let Some(name) = self.environment(expression) {
             self.entangled.push((name.to_owned(), range(expression.span())));
