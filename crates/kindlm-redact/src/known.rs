@@ -189,9 +189,9 @@ impl KnownSecrets {
     }
 }
 
-/// Returns the part of the Base64 text that depends only on the value, once in each of the two Base64 alphabets.
+/// Returns the Base64 text of a value that starts after `skipped` bytes of a three-byte group, in both alphabets.
 ///
-/// The value starts after `skipped` bytes of a three-byte group.
+/// Characters that also depend on the bytes around the value are left out.
 fn base64(value: &[u8], skipped: usize) -> impl Iterator<Item = Vec<u8>> {
     let mut bytes = vec![0; skipped];
     bytes.extend_from_slice(value);

@@ -54,7 +54,7 @@ const PAIRS: [&str; 14] = [
     "secretaccesskey",
 ];
 
-/// The texts to search for first, in any case. [`pairs`] finds nothing in a text without one of these texts.
+/// The texts of a fast pre-filter, which ignores case. [`pairs`] finds nothing in a text without one of these texts.
 ///
 /// Each name of [`PAIRS`] contains one of these texts, with and without `-` or `_` between its words.
 const SIGNS: [&str; 13] = [
@@ -196,7 +196,7 @@ fn bearers(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the password in a URL, such as the value of `DATABASE_URL`.
+/// Returns the password in a URL, for example in the value of `DATABASE_URL`.
 ///
 /// Returns `None` if the URL has no password, or only a placeholder such as `${PASS}`.
 pub(crate) fn password_of_address(value: &str) -> Option<&str> {

@@ -50,7 +50,7 @@ impl Secrets {
         }
     }
 
-    /// Adds a value and each of its lines, without the white space at their ends.
+    /// Adds a value and each of its lines, without surrounding white space.
     ///
     /// If the value is a JSON object, its secret settings are added too. Texts with fewer than [`SHORTEST`] bytes are
     /// not added.
@@ -112,7 +112,8 @@ impl Secrets {
 
     /// Masks known values and service keys, but not pairs such as `password=…`.
     ///
-    /// Two requests that differ in a pair must stay different. Returns true if a secret was masked.
+    /// Pairs stay unmasked, so that two requests that differ only in a pair stay different. Returns true if a secret
+    /// was masked.
     pub fn redact_request(&self, value: &mut Value) -> bool {
         self.value(value, Rules::Values)
     }
