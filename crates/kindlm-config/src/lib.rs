@@ -48,7 +48,7 @@ pub use load::{
 pub use schema::{json_schema, json_schema_with};
 pub use template::{Filled, fill};
 
-/// Parses YAML for checks whose values are files or texts.
+/// Parses YAML for checks that accept a text or a file with YAML.
 ///
 /// `Setup::yaml` of `kindlm-assertions` uses this function.
 ///

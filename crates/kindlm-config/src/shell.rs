@@ -1,11 +1,12 @@
-//! Finds the quoting around each placeholder of a shell command line, and quotes the value for it.
+//! Finds the quoting around each placeholder of a shell command line, and quotes the inserted values accordingly.
 //!
 //! An unquoted value in `sh -c` would run as code. Therefore every value becomes exactly one piece of text inside its
-//! word. A value outside of quotes is quoted. Inside of quotes, the text closes the quotes, inserts the value with its
-//! own quotes, and opens the quotes again. Placeholders are refused where the shell has no such quoting: in comments,
-//! here-documents, back-ticks, `${…}`, `$((…))` and `$'…'`, and directly after `\` or an unquoted `$`. They are also
-//! refused in text that a second program parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of this
-//! shell have no effect there.
+//! word. A value outside of quotes is quoted. Inside of quotes, the inserted text closes the quotes, contains the
+//! quoted value, and opens the quotes again.
+//!
+//! Placeholders are refused where the shell has no such quoting: in comments, here-documents, back-ticks, `${…}`,
+//! `$((…))` and `$'…'`, and directly after `\` or an unquoted `$`. They are also refused in text that a second program
+//! parses as code (`eval`, `sh -c '…'`, `python -c '…'`). The quotes of this shell have no effect there.
 
 use std::ops::Range;
 
@@ -290,7 +291,7 @@ fn runs_next_word(program: &str, before: &[String], start: &str) -> bool {
     let is_code = |it: char| options.contains(it);
     let is_long =
         |it: &str| options.contains('p') && (it.starts_with("--eval") || it.starts_with("--print"));
-    // The code may follow in the word of the option: `perl -e'…'`.
+    // The code may follow in the same word as the option: `perl -e'…'`.
     let is_joined = letters(start).ends_with(is_code)
         || start.strip_prefix('-').is_some_and(|it| it.starts_with(is_code));
     letters(last).ends_with(is_code)

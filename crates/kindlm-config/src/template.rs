@@ -473,7 +473,7 @@ impl Jinja {
         })?;
         for (name, it) in read.alone {
             if !read.entangled.iter().any(|(it, _)| *it == name) {
-                // A variable contains no escape sequences, so its own text can be found.
+                // The text of a variable contains no escape sequences, so a search finds its position.
                 let alone = || {
                     let variable = template.get(it.clone())?;
                     text.find(variable).map(|at| at..at + variable.len())

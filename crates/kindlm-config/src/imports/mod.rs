@@ -2,9 +2,9 @@
 //!
 //! The files are its main file, and the files that it imports or names.
 //!
-//! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. With a
-//! missed file, stored results of an outdated program would be reused. The search follows neither packages of npm and pip, nor paths that
-//! programs build at run time.
+//! The search scans texts and does not parse them. An extra file in the result only causes an unnecessary run. If the
+//! search misses a file, a change of that file does not invalidate stored results. The search follows neither packages
+//! of npm and pip, nor paths that programs build at run time.
 
 mod search;
 #[cfg(test)]
@@ -47,7 +47,7 @@ pub struct Programs<'a> {
 struct ImportCache {
     /// Files by path. `None` stands for a file that cannot be read.
     files: HashMap<String, Option<File>>,
-    /// Results by the set of their start files.
+    /// The results of earlier searches, by the files from which the search starts.
     found: HashMap<BTreeSet<String>, (Arc<Parts>, Fingerprint)>,
 }
 

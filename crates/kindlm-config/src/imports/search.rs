@@ -20,7 +20,7 @@ const IMPLIED: [&str; 7] = [".js", ".cjs", ".mjs", ".json", ".ts", ".cts", ".mts
 const TYPESCRIPT: [(&str, &str); 3] = [(".js", ".ts"), (".mjs", ".mts"), (".cjs", ".cts")];
 /// The extensions of JavaScript and TypeScript.
 const JAVASCRIPT: [&str; 6] = ["js", "cjs", "mjs", "ts", "cts", "mts"];
-/// The extensions, besides [`JAVASCRIPT`], by which a quoted text counts as a path.
+/// The extensions, besides [`JAVASCRIPT`], that make a quoted text a path.
 const ENDINGS: [&str; 18] = [
     "json", "py", "rb", "sh", "bash", "pl", "php", "jsonl", "csv", "tsv", "txt", "md", "yaml",
     "yml", "toml", "xml", "html", "wasm",
@@ -212,7 +212,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// Looks for the named file in the program's folder and in the config file's folder, and adds it.
+    /// Adds the files with this name in the program's folder and in the config file's folder.
     ///
     /// Programs run in the config file's folder. Returns true if at least one of the files exists.
     fn beside(&mut self, folder: &str, named: &str) -> bool {

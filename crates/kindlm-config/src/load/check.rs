@@ -84,7 +84,8 @@ pub(super) fn check(
         if let Some(help) = key_help(known, &problem) {
             problem.help = Some(help);
         }
-        // The values of these keys are placeholders. With the right type, the only possible problem is an empty value.
+        // The keys in [`OPEN`] have placeholders as values. If the type is right, an empty value is the only possible
+        // problem.
         let part = problem.pointer.trim_start_matches('/').to_owned();
         let is_empty = |it: &Value| match it {
             Value::Array(items) => items.is_empty(),
@@ -102,7 +103,7 @@ pub(super) fn check(
     Some(Checked { document, faulty })
 }
 
-/// Returns help with the usual variable for a provider without `apiKeyEnv`; `None` for other problems.
+/// Returns help for a provider without `apiKeyEnv`, with the usual environment variable; `None` for other problems.
 fn key_help(known: &Providers, problem: &Problem) -> Option<String> {
     let ProblemKind::MissingKey { key } = &problem.kind else { return None };
     let name = problem.pointer.strip_prefix("/providers/").filter(|_| key == "apiKeyEnv")?;

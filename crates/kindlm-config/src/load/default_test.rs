@@ -9,7 +9,7 @@ use crate::schema::SHAPES;
 /// The keys for the subject of a test. A test has only one of them.
 const SUBJECTS: [&str; 5] = ["prompt", "prompts", "command", "agent", "transcript"];
 
-/// The keys of a test whose entries are merged one by one.
+/// The keys of a test that are merged with the default test entry by entry.
 const MERGED: [&str; 3] = ["vars", "metadata", "options"];
 
 /// Returns the default test of a document; `None` without one. The default test is not checked yet.
@@ -47,7 +47,7 @@ pub(super) fn with_default(root: &Node, default: &Node) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..root.clone() }
 }
 
-/// Returns a test with the entries of the default test. Names of datasets are unchanged.
+/// Returns a test with the entries of the default test. References to datasets are unchanged.
 pub(super) fn merged(test: &Node, default: &Node) -> Node {
     if !matches!(test.kind, Kind::Mapping(_)) || test.get("dataset").is_some() {
         return test.clone();
@@ -56,7 +56,7 @@ pub(super) fn merged(test: &Node, default: &Node) -> Node {
     let has_subject = SUBJECTS.into_iter().any(has);
     let is_fixed = ["command", "agent", "transcript"].into_iter().any(has);
     let applies = |(key, _): &&(Key, Node)| match &*key.name {
-        // Commands, agents and transcripts do not run on the models of the list.
+        // Commands, agents and transcripts do not run on models.
         "models" => !is_fixed,
         name => !(has_subject && SUBJECTS.contains(&name)),
     };

@@ -89,7 +89,8 @@ fn is_same(yaml: &str, expected: &Loaded, sources: &Sources<'_>) -> bool {
         let of = |it: &TestCase| (it.name.clone(), it.digest, Arc::clone(&it.models));
         suite.cases.iter().map(of).collect::<Vec<_>>()
     };
-    // Leave out `offers`: the compared configurations of the providers contain these functions.
+    // Leave out `offers`, the functions that a provider sends. The configurations of the providers contain these
+    // functions and are compared below.
     let models = |suite: &Suite| {
         let of = |it: &Model| Model { offers: Arc::default(), ..it.clone() };
         suite.models.iter().map(of).collect::<Vec<_>>()
@@ -159,7 +160,8 @@ impl Imported {
     }
 }
 
-/// Returns the translation in its shortest form. Each way to shorten it is used only if the suite stays the same.
+/// Returns the translation in its shortest form. A step that shortens the translation is skipped if it would change the
+/// suite.
 ///
 /// Fails if the translation cannot be written as YAML, or if even the unshortened YAML is a different suite.
 fn shortest(

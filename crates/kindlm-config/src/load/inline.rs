@@ -1,7 +1,8 @@
 //! Inline suites: texts of senders who are not trusted.
 //!
-//! In the document, `defaults` and each test, only the keys of these lists are permitted. So a new key is refused until
-//! it is added to a list. Parts such as `expect` have the same keys as in all suites, except for [`CALIBRATED`].
+//! In the document, `defaults` and each test, only the keys in [`DOCUMENT`], [`DEFAULTS`] and [`TEST`] are permitted.
+//! So a new key is refused until it is added to a list. Parts such as `expect` have the same keys as in all suites,
+//! except for [`CALIBRATED`].
 
 use kindlm_providers::{Kind, Providers};
 use kindlm_source::{Code, Diagnostic, Kind as Yaml, Node, Piece};

@@ -76,7 +76,7 @@ pub struct Sources<'a> {
     pub providers: Providers,
     /// True to load only providers and models. The file may then omit its project, suite, prompts and tests.
     pub only_models: bool,
-    /// The suite with the providers and models of an inline suite; `None` for the suite of a trusted user.
+    /// The server's suite, whose providers and models an inline suite may use; `None` for the suite of a trusted user.
     ///
     /// An inline suite comes from a sender who is not trusted. It names models of this suite by their ids. It cannot
     /// have providers, agents, commands, workspaces, files, reports, or scripts with permissions. The caller must pass
@@ -268,7 +268,7 @@ struct Surroundings<'a> {
     is_translated: bool,
     /// True to load only providers and models.
     only_models: bool,
-    /// The suite with the providers and models of an inline suite; `None` for other configs.
+    /// The server's suite, whose providers and models an inline suite may use; `None` if the config is not inline.
     inline: Option<&'a Suite>,
     /// The default test, for the tests of datasets. The other tests have its entries already.
     default_test: Option<&'a Value>,

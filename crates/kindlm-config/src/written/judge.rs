@@ -29,7 +29,7 @@ pub(crate) struct JudgeDefaults {
     /// The lowest number of readable judgements, counted in jurors; without a jury, in samples.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) quorum: Option<u32>,
-    /// The number of outputs from its calibration that each judge grades again in each run. A difference shows that the
+    /// The number of calibration outputs that each judge grades again in each run. A different grade shows that the
     /// judge has changed. Default: none.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) canaries: Option<u32>,

@@ -7,7 +7,8 @@ use serde::Deserialize;
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(crate) struct MutateBlock {
-    /// The mutants to leave out, because they behave like their original: `swap-calls` if any order is right.
+    /// The mutants to leave out, because they are equivalent to the original. For example, `swap-calls` mutants are
+    /// equivalent if the calls may come in any order.
     pub(crate) ignore: Vec<IgnoredEntry>,
 }
 

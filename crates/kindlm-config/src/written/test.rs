@@ -22,8 +22,8 @@ pub(crate) struct TestEntry {
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) prompt: Option<String>,
-    /// Several prompts in place of `prompt`: the test runs with each of them, under its name and the key of the prompt:
-    /// `greets · formal`.
+    /// Several prompts in place of `prompt`. The test runs with each prompt. The key of the prompt is added to the name
+    /// of the test, as in `greets · formal`.
     #[serde(default)]
     #[schemars(length(min = 1), inner(length(min = 1)))]
     #[expect(dead_code, reason = "the test is built for each prompt")]
@@ -71,29 +71,29 @@ pub(crate) struct TestEntry {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
-    /// The name of a comparison group for `select-best` and `max-score`. Tests with the same name are compared, repeat
+    /// The name of a comparison group for `select-best` and `max-score`. Tests of the same group are compared, repeat
     /// by repeat. Default: the models of this test are compared.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) compare: Option<String>,
-    /// The name of a history. On each model, the tests with the same name run one after another, and each of them gets
-    /// the earlier exchanges as the variable `_conversation`: a list of objects with `prompt`, `input`, `output` and
+    /// The name of a history. On each model, the tests with the same history run one after another. Each test gets the
+    /// earlier exchanges as the variable `_conversation`: a list of objects with `prompt`, `input`, `output` and
     /// `metadata`. Default: the test does not depend on earlier tests.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) history: Option<String>,
     /// The variable that stores the output of this test for the later tests of the `history`. The later tests also need
-    /// a value for it under `vars`, which counts until the output is stored.
+    /// a value for this variable under `vars`, which applies until the output is stored.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) store_output_as: Option<String>,
-    /// The name of a cluster of tests that depend on each other, such as questions about one document. Comparisons
-    /// and intervals count a cluster as one observation. Default: the test on all its models.
+    /// The name of a cluster of tests that depend on each other, such as questions about one document. Comparisons and
+    /// intervals count a cluster as one observation. Default: this test alone, with all its models, is a cluster.
     #[serde(default)]
     #[schemars(length(min = 1))]
     pub(crate) cluster: Option<String>,
-    /// Tool calls become the output that checks and `transform` see, in the form of this vendor's API. Calls that the
-    /// test answers are among them, but not calls of `hostedTools`. Default: the output is the text of the answer.
+    /// Checks and `transform` get the tool calls as the output, in the form of this vendor's API. Calls that the test
+    /// answers are included, but calls of `hostedTools` are not. Default: the output is the text of the answer.
     #[serde(default)]
     pub(crate) calls_as_output: Option<CallForm>,
     /// A script that changes the output before it is checked. It is an expression, or a function body that uses
@@ -125,7 +125,8 @@ pub(crate) struct TestEntry {
     #[serde(default = "ten")]
     #[schemars(range(min = 1, max = 20))]
     pub(crate) max_turns: u32,
-    /// The kinds of evidence that you declare complete, because their source does not. Reports mark them as declared.
+    /// The kinds of evidence that you declare complete, because the recorded data does not. Reports mark them as
+    /// declared.
     #[serde(default)]
     pub(crate) evidence: Option<DeclaredEvidence>,
     /// The time limit of one request or command, in milliseconds. Default: the `timeoutMs` of the agent, or else of
@@ -323,7 +324,7 @@ pub(crate) struct Turn {
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     #[serde(rename = "turn")]
     pub(crate) label: String,
-    /// The user message of this turn. If absent, the model continues without one.
+    /// The user message of this turn. If absent, the model continues without a user message.
     #[serde(default)]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) user: Option<String>,

@@ -15,7 +15,7 @@ use super::Builder;
 use super::placed::{TextUse, Written};
 use crate::load::is_zero;
 
-/// Returns true if any check returns a result or asks a question, even for an empty execution.
+/// Returns true if any check has a result or asks a question, such as a judge request, for an empty execution.
 pub(super) fn check_something<'c>(checks: impl IntoIterator<Item = &'c Check>) -> bool {
     let (execution, answers) = (Execution::default(), Answers::default());
     let evidence =
@@ -90,7 +90,7 @@ impl Builder<'_> {
         self.base.sink.push(first);
     }
 
-    /// Reports the threshold of a test in which all weights are 0.
+    /// Reports the threshold of a test if all its checks have the weight 0.
     ///
     /// Such a threshold has no effect. A `defaults.threshold` may be meant for other tests, so it only causes a
     /// warning.
@@ -141,7 +141,8 @@ impl Builder<'_> {
             let is_known = vars.contains_key(name) || name.starts_with("env.");
             let meant =
                 if is_known { Some(name) } else { nearest(name, vars.keys().map(String::as_str)) };
-            // Opening braces alone are reported only before an exact name, because they are usually other syntax.
+            // Braces that are not closed usually belong to another syntax. Report them only before the exact name of a
+            // variable.
             if !is_closed && meant != Some(name) {
                 continue;
             }
@@ -179,7 +180,7 @@ impl Builder<'_> {
         self.base.sink.push(if is_error { diagnostic } else { diagnostic.into_warning() });
     }
 
-    /// Warns of limits and thresholds of 0, and of tests in which all weights are 0.
+    /// Warns of limits and thresholds of 0, and of tests whose checks all have the weight 0.
     pub(super) fn check_zeros(
         &mut self,
         piece: Piece<'_>,
@@ -214,11 +215,11 @@ impl Builder<'_> {
         }
     }
 
-    /// Warns of checks of tools that the test does not offer.
+    /// Warns of checks that name a tool that the test does not offer.
     ///
-    /// - A required call cannot happen if the test has tools, or if its models have no other tools. It is reported at
-    ///   once.
-    /// - A forbidden call is reported after all tests are read, if no test declares the tool.
+    /// - A required call is reported immediately if the test has tools, or if its models have no other tools. Such a
+    ///   call cannot happen.
+    /// - A forbidden call is reported after all tests are read, and only if no test declares the tool.
     pub(super) fn check_called(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let offered: Vec<&str> =
             items(test, "/tools").filter_map(|it| it.get("name")?.as_str()).collect();
@@ -342,7 +343,7 @@ fn is_one_of<'n>(name: &str, tools: impl IntoIterator<Item = &'n str>) -> bool {
 
 /// Returns the tools that `toolCalls`, `called-tool` and `tool-order` of an `expect` block name.
 ///
-/// Their pointers are relative to the test.
+/// The pointers in the result are relative to the test.
 fn named_tools<'v>(test: &'v Value, expect: &str) -> Vec<Named<'v>> {
     let mut named = Vec::new();
     for (index, call) in items(test, &format!("{expect}/toolCalls")).enumerate() {

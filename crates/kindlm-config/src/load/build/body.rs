@@ -21,9 +21,7 @@ use crate::load::resolve::Opening;
 use crate::template::Form;
 use crate::written::{Response, Tool, ToolAnswer};
 
-/// A part of a test.
-///
-/// The part is compiled. If the pool of compiled parts is full, the part is JSON.
+/// A part of a test, either compiled or, if the pool of compiled parts is full, as JSON.
 #[derive(Debug)]
 pub(super) enum Part<T: ?Sized> {
     Ready(Arc<T>),
@@ -67,8 +65,8 @@ pub(super) struct TestParts {
     pub(super) declared: BTreeSet<Channel>,
     /// The working folder of the agent.
     pub(super) workspace: Option<Arc<WorkspaceSpec>>,
-    /// The checks of the prompt and of sets. The compiler adds these checks to a test whose own checks it compiles
-    /// again from JSON.
+    /// The checks of the prompt and of assertion sets. If the own checks of a test are compiled again from JSON, the
+    /// compiler adds these checks.
     pub(super) prompt_checks: Arc<[Check]>,
     /// The digests of these parts.
     pub(super) digests: SharedDigests,
@@ -98,7 +96,7 @@ pub(super) struct Row {
     pub(super) vars: Box<str>,
     /// The values that few tests have; `None` if all are empty.
     pub(super) more: Option<Box<More>>,
-    /// The checks of the whole test. A `Part::Ready` contains the checks of the prompt and of sets too.
+    /// The checks of the whole test. A `Part::Ready` contains the checks of the prompt and of assertion sets too.
     pub(super) checks: Part<[Check]>,
     /// The `expect` block as JSON for scripts, if it has a list of checks.
     pub(super) expect: Option<Arc<str>>,

@@ -46,7 +46,7 @@ impl Builder<'_> {
             None => Comparison::Case(name.into()),
         };
         let known = self.groups.0.entry(key.clone()).or_default();
-        // A test of a command or of a transcript has no models, but one output.
+        // A test of a command or of a transcript has no models, and produces one output.
         known.outputs += models.len().max(1);
         if known.lonely.is_none() {
             let message = match &key {

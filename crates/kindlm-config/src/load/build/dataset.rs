@@ -122,7 +122,7 @@ impl Builder<'_> {
         prompts: &Prompts,
     ) {
         let around = self.base.around;
-        // A dataset has no programs, and reads nothing from the network.
+        // A dataset cannot run programs or use the network.
         let inputs = kindlm_promptfoo::Inputs::new(
             around.files,
             around.env,

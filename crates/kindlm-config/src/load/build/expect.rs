@@ -13,7 +13,7 @@ use super::pool::Block;
 use crate::load::resolve::Rules;
 
 impl Builder<'_> {
-    /// Compiles the checks of an `expect` block, and adds the rules of the prompt and of sets.
+    /// Compiles the checks of an `expect` block, and adds the rules of the prompt and of assertion sets.
     ///
     /// Returns the checks in the form that the test stores, and the compiled block. A block in the pool is not compiled
     /// again.

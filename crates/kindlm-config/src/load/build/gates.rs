@@ -1,4 +1,4 @@
-//! Gates that name a part of the suite: an assertion, a named score or a tag. Unknown names are errors.
+//! Checks of gates that name a part of the suite: an assertion, a named score or a tag. Unknown names are errors.
 //!
 //! Gates that need more tests than the suite has cause warnings.
 
@@ -79,7 +79,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports gates whose name is not in the suite.
+    /// Reports gates that name an assertion, score or tag that the suite does not have.
     ///
     /// Reports nothing if the suite has errors, because the names of tests with errors are unknown. Reports nothing
     /// either if only models are loaded. Names of metrics are not checked if a check can return named scores that the
@@ -132,8 +132,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Reports gates that cannot pass because the suite has too few tests. The lower end of their interval cannot reach
-    /// the minimum.
+    /// Reports gates that cannot pass because the suite has too few tests. With so few tests, the lower end of the
+    /// confidence interval is always below the minimum of the gate.
     ///
     /// Reports nothing if the suite has errors, because tests with errors are missing.
     pub(super) fn report_low_bounds(&mut self, piece: Piece<'_>) {

@@ -98,7 +98,7 @@ impl Builder<'_> {
 
     /// Adds the files of a prompt to the digest of a test. Without files, the digest stays the same.
     ///
-    /// The digest of a task does not cover the files that the prompt names without a variable.
+    /// With `is_task`, leaves out the files that the prompt names without a variable.
     pub(super) fn with_media(
         &self,
         digest: Fingerprint,

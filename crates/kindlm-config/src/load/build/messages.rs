@@ -64,7 +64,7 @@ fn messages(
     opening.parts.iter().map(message).collect()
 }
 
-/// Returns the variables of a test for its evidence. The size and SHA-256 of long data replace the data.
+/// Returns the variables of a test as evidence. Long data is replaced by its size and SHA-256.
 ///
 /// The variables of a prompt that has only texts stay the same.
 pub(super) fn evidence(opening: &Opening, mut vars: Map<String, Value>) -> Map<String, Value> {

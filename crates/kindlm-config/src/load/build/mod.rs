@@ -72,8 +72,8 @@ struct Builder<'a> {
     self_judged: (Option<Diagnostic>, usize),
     /// The warning about the first test with a prompt that is too long for a model, and the number of such tests.
     too_long: (Option<Diagnostic>, usize),
-    /// The warning about the first test with a limit for the first token of unstreamed answers, and the number of such
-    /// tests.
+    /// The warning about the first test that limits the time to the first token although a model does not stream, and
+    /// the number of such tests.
     unstreamed: (Option<Diagnostic>, usize),
 }
 

@@ -22,7 +22,7 @@ use crate::template::Template;
 pub(super) struct Parts<'p> {
     pub(super) subject: Option<SubjectForm>,
     pub(super) prompt: Option<&'p Prompt>,
-    /// The rules of the prompt and of sets.
+    /// The rules of the prompt and of assertion sets.
     pub(super) rules: Arc<Rules>,
     pub(super) checks: Part<[Check]>,
     pub(super) conversation: Turns,
@@ -36,7 +36,7 @@ pub(super) struct Parts<'p> {
     pub(super) workspace: Option<Workspace>,
     /// The `expect` block as JSON, if it has a list of checks.
     pub(super) written: Option<Arc<str>>,
-    /// The places of the checks; `None` if the place of the test is enough.
+    /// The places of the checks in the file; `None` if the place of the test is enough.
     pub(super) places: Option<Arc<CheckPlaces>>,
 }
 

@@ -10,8 +10,8 @@ use super::body::{Compiler, Part, TestParts};
 
 /// The maximum number of parts of each kind that stay compiled. A suite written by hand has fewer parts.
 ///
-/// In a dataset with different expectations in every row, the other parts are compiled again for each execution.
-/// Compiled patterns need much memory.
+/// If a dataset has different expectations in every row, the pool is soon full. Further parts are stored as JSON, and
+/// are compiled again for each execution. This saves the memory of compiled patterns.
 const MOST: usize = 1_024;
 
 /// The shared parts of tests, by their JSON.
@@ -29,9 +29,9 @@ pub(super) struct Pool {
 /// A compiled `expect` block.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
-    /// The checks of the block, and the rules of the prompt and of sets.
+    /// The checks of the block, and the rules of the prompt and of assertion sets.
     pub(super) checks: Arc<[Check]>,
-    /// True if a check has a result or a question, even for an empty execution.
+    /// True if a check has a result or asks a question, such as a judge request, for an empty execution.
     pub(super) is_active: bool,
     /// True if a check asks the default judge of the suite.
     pub(super) asks_judge: bool,

@@ -11,7 +11,7 @@ use crate::load::resolve::Rules;
 use crate::load::text;
 
 impl Builder<'_> {
-    /// Checks that the ids of a test's rules are unique, also among the rules of the test's prompt and sets.
+    /// Checks that the ids of the rules of a test, of its prompt and of its assertion sets are unique together.
     ///
     /// Also records which variables the conditions of the rules need.
     pub(super) fn check_rules(

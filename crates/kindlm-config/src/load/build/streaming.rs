@@ -17,7 +17,7 @@ const STREAMING: [&str; 3] = ["anthropic", "openai", "openai-responses"];
 impl Builder<'_> {
     /// Records a test that limits the time to the first token on a model that does not stream.
     ///
-    /// The check would be errored after each answer is paid for.
+    /// Without the warning, the user would pay for each answer before the check is errored.
     pub(super) fn note_unstreamed(&mut self, piece: Piece<'_>, at: &str, test: &Value) {
         let checks = test.pointer("/expect/assert").and_then(Value::as_array);
         let Some(index) = checks.and_then(|it| it.iter().position(is_first_token)) else { return };

@@ -10,7 +10,8 @@ use super::Builder;
 use crate::load::resolve::TEMPLATES;
 use crate::load::text;
 
-/// The templates that tests refer to. Their problems are reported at the reference.
+/// The names of the `assertionTemplates` that tests refer to. Problems of these templates are reported at the
+/// references.
 #[derive(Debug, Default)]
 pub(super) struct Used(HashSet<String>);
 

@@ -293,7 +293,7 @@ impl Builder<'_> {
         let files = decides.rule_files.iter().copied().chain(command_files);
         let digest = files.fold(digest, Digest::fingerprint);
         let digest = self.with_rules(digest, decides.threshold, decides.scripts);
-        // Without the key, the digest is the same as in versions that had no such key.
+        // Without `callsAsOutput`, the digest is the same as in versions that did not have this key.
         let digest = match decides.calls_as_output {
             Some(form) => digest.text(&format!("calls as output: {form:?}")),
             None => digest,

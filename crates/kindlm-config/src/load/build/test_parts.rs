@@ -57,7 +57,8 @@ pub(super) fn digests(
             let task = Digest::default().text("command");
             (form.digest(task.clone()), task)
         }
-        // A transcript is recorded evidence, which a later run may replace.
+        // A later run may check another transcript of the same task, so the digest of the task leaves the transcript
+        // out.
         SubjectForm::Transcript(known) => {
             let task = Digest::default().text("transcript");
             (task.clone().fingerprint(known.digest), task)
@@ -69,7 +70,7 @@ pub(super) fn digests(
     SharedDigests { whole, task }
 }
 
-/// Adds the rule that ends repeats early to the digest of a task.
+/// Adds to the digest of a task the rule that ends repeats early.
 ///
 /// The rule changes how often each outcome occurs, so pass rates under different rules cannot be compared.
 pub(super) fn with_end(task: Fingerprint, until: Option<Until>, pass_rate_min: f64) -> Fingerprint {
@@ -83,7 +84,7 @@ pub(super) fn with_end(task: Fingerprint, until: Option<Until>, pass_rate_min: f
     Digest::default().fingerprint(task).value(&rule).finish()
 }
 
-/// Adds everything but the subject to a digest.
+/// Adds the shared parts of a test to a digest, except the subject.
 fn add_task(
     mut digest: Digest,
     conversation: &Turns,

@@ -21,7 +21,7 @@ use crate::template::Template;
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     pub(super) forms: Vec<TurnForm>,
-    /// True if a check has a result or a question, even for an empty execution.
+    /// True if a check has a result or asks a question, such as a judge request, for an empty execution.
     pub(super) is_active: bool,
     /// The digests of the checks of each turn.
     pub(super) digests: Vec<Fingerprint>,

@@ -115,7 +115,7 @@ impl Comments {
         name.map(|it| self.of_name(key, it)).unwrap_or_default()
     }
 
-    /// Returns the comments that are not a line of `written`.
+    /// Returns the comments that do not occur as a line of `written`.
     pub(super) fn lost_in<'c>(&'c self, written: &'c str) -> impl Iterator<Item = &'c String> {
         let is_lost = |comment: &&String| !written.lines().any(|it| it.trim_start() == **comment);
         self.all.iter().filter(is_lost)

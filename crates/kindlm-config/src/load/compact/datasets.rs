@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::merged_prompts;
 use super::original::Original;
 
-/// The keys whose entries are merged one by one with those of the default test.
+/// The keys of a test that are merged with the default test entry by entry.
 const MERGED: [&str; 3] = ["vars", "metadata", "options"];
 
 /// Consecutive tests from one file, or from the config itself.
@@ -16,9 +16,10 @@ struct Group {
     tests: Vec<Value>,
 }
 
-/// Returns the suite with datasets in place of the tests that come from them.
+/// Replaces the tests that come from dataset files by references to these files.
 ///
 /// The entries that the config adds to these tests become the default test. Returns `None` without such datasets, or if
+/// the entries cannot be a default test.
 /// the entries cannot be a default test.
 pub(in crate::load) fn with_datasets(
     root: &Value,

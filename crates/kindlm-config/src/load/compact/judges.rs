@@ -27,7 +27,7 @@ const JUDGED: [&str; 12] = [
 /// A judge becomes the default judge if at least this number of checks names it.
 const SEVERAL: usize = 2;
 
-/// Makes the most frequent judge the default, and shortens models that only grade to `provider:model`.
+/// Makes the most frequent judge the default judge. Writes models that only grade in the short form `provider:model`.
 ///
 /// The requests to the judges stay the same.
 pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) -> Value {
@@ -60,7 +60,7 @@ pub(in crate::load) fn with_default_judge(mut root: Value, known: &Providers) ->
 
 /// Returns all references to tested models, including other ids of the same models.
 ///
-/// A tested model does not become the default judge, because the suite would warn that it judges itself.
+/// A tested model does not become the default judge, because the suite would warn about a self-judged test.
 fn tested_models(root: &Value) -> HashSet<String> {
     let ids = tested_ids(root);
     let models = || root["models"].as_array().into_iter().flatten();

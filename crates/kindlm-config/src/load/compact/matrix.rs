@@ -68,7 +68,7 @@ fn combined(group: &[Value]) -> Option<Value> {
             }
         }
     }
-    // To keep the order of the variables, only the leading ones with a single value go to `vars`.
+    // To keep the order of the variables, move only leading variables with a single value to `vars`.
     let fixed = lists.iter().take_while(|(_, it)| it.len() == 1).count();
     let vars = lists
         .iter()

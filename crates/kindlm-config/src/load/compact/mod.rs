@@ -182,7 +182,7 @@ fn move_expect(tests: &mut [&mut Map<String, Value>], default: &mut Map<String, 
     let first = all.first().map_or(&[][..], Vec::as_slice);
     let shared = |it: &Vec<Value>| first.iter().zip(it).take_while(|(a, b)| a == b).count();
     let count = all.iter().map(shared).min().unwrap_or_default();
-    // If a test has an empty list of checks, move the list to the default test, so that the test needs no `expect`.
+    // If a test has an empty list of checks, the default test gets an empty list too. Then the test needs no `expect`.
     if count == 0 && !all.iter().any(Vec::is_empty) {
         return;
     }

@@ -41,7 +41,7 @@ impl Resolved<'_> {
         }
     }
 
-    /// Reports agents that have the id of a model. Reports identify models and agents by this id.
+    /// Reports agents that have the id of a model, because results identify models and agents by this id.
     pub(in crate::load) fn check_agent_names(&mut self, piece: Piece<'_>) {
         for name in &self.agents.names.clone() {
             let Some(first) = self.models.get(name) else { continue };

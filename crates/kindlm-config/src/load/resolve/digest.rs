@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Resolved;
 use crate::imports::{self, Programs};
 
-/// Files that record the digest of each file that is read.
+/// A wrapper of [`Files`] that records the digest of each file that is read.
 pub(in crate::load) struct Referred<'a> {
     files: &'a dyn Files,
     digests: Mutex<HashMap<String, Fingerprint>>,

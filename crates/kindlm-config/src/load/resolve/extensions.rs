@@ -1,4 +1,4 @@
-//! The functions that get the results of a run.
+//! The functions of `extensions`, which get the results of a run.
 
 use kindlm_engine::{Hook, HookEvent};
 use kindlm_source::Piece;

@@ -65,7 +65,7 @@ pub(super) struct Resolved<'a> {
     sets: sets::Sets,
     /// The conditions of rules on the variables of tests.
     conditions: conditions::Conditions,
-    /// The variables of provider requests that no test has had so far, each with its error or warning.
+    /// The variables that provider requests use and that no test has had so far, each with its error or warning.
     pub(super) wanted: Vec<(String, Diagnostic)>,
     /// In a translated promptfoo config, the variables that checks use and that their test does not have.
     pub(super) missing: Vec<Missing>,

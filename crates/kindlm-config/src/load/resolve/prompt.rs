@@ -45,7 +45,7 @@ pub(in crate::load) enum PartKind {
 }
 
 impl Opening {
-    /// Returns true if variables that name images and sounds are inserted as their data.
+    /// Returns true if a variable that names an image or sound is replaced by the data of that file.
     pub(in crate::load) fn inserts_data(&self) -> bool {
         let is_raw = |(_, content): &(Role, ContentForm)| match content {
             ContentForm::Text(_) => false,

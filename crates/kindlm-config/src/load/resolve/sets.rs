@@ -27,7 +27,8 @@ pub(in crate::load) struct Sets {
     used: HashSet<String>,
     /// Compiled lists of rules, by their JSON.
     compiled: HashMap<String, Arc<Rules>>,
-    /// By id: the `instruction` and `criteria` of the first rule with this id, and the name of its set or prompt.
+    /// For each rule id, the `instruction` and `criteria` of the first rule with this id, and the name of its set or
+    /// prompt.
     said: HashMap<String, (Value, String)>,
 }
 
@@ -204,8 +205,8 @@ impl Resolved<'_> {
         checks
     }
 
-    /// Adds the rules of the sets that the entry at `at` refers to. Reports unknown sets, and different rules with one
-    /// id.
+    /// Adds the rules of the sets that the entry at `at` refers to. Reports unknown sets, and different rules with the
+    /// same id.
     ///
     /// Equal rules with the same id count once.
     pub(in crate::load) fn with_sets(
