@@ -205,7 +205,7 @@ fn command(
     command
 }
 
-/// Returns a command for a command line in a folder, [prepared](prepare) to start.
+/// Returns the command that runs a command line in a folder, [prepared](prepare) for [`Group::spawn`].
 pub fn prepared(line: &str, folder: &Path) -> Command {
     let mut command = shell(line);
     command.current_dir(folder);

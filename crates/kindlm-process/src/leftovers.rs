@@ -58,9 +58,9 @@ fn ids() -> impl Iterator<Item = rustix::process::Pid> {
     })
 }
 
-/// Returns true if a process was started with the mark. Returns `None` during `execve`, because the process shows no
-/// environment then. Processes of other users are unreadable and count as unmarked, because KindLM did not start
-/// them.
+/// Returns true if the initial environment of a process contains the mark. Returns `None` during `execve`, because the
+/// process shows no environment then. The environment of another user's process is unreadable. The result is then
+/// false, because KindLM did not start the process.
 #[cfg(target_os = "linux")]
 fn carries(id: rustix::process::Pid, mark: &[u8], space: &mut [u8]) -> Option<bool> {
     // During `execve`, a process shows neither arguments nor an environment (proc_pid_environ(5)). If the process then
