@@ -85,7 +85,7 @@ impl Filters {
                     values.iter().map(serde_json::to_value).collect();
                 let values = values.map_err(|err| failed(err.to_string()))?;
                 let value = Jinja::from(Serde(filter(&values).map_err(failed)?));
-                // A step in the template counts the results of all other filters.
+                // For all other filters, a filter that the analysis adds to the template counts the results.
                 if is_counted { rendering::made(state, value) } else { Ok(value) }
             });
         }

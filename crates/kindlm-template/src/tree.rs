@@ -22,7 +22,7 @@ pub(crate) fn constant<'t>(value: Jinja, span: Span) -> Expr<'t> {
     Expr::Const(Spanned::new(ast::Const { value }, span))
 }
 
-/// Makes a step: a call of a filter of [`crate::steps`]. Templates themselves cannot call these filters.
+/// Applies a filter of [`crate::steps`] to a value. Templates themselves cannot use these filters.
 pub(crate) fn step<'t>(
     name: &'static str,
     value: Expr<'t>,

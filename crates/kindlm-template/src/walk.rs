@@ -212,9 +212,9 @@ impl<'t> Walk<'t> {
         Stmt::ForLoop(Spanned::new(made, it.span()))
     }
 
-    /// Records a `set`, and returns the value to set. For a shared variable, adds the step that stores the value.
+    /// Records a `set`, and returns the value to set. For a shared variable, adds the filter that stores the value.
     ///
-    /// A block such as `{% set x %}…{% endset %}` has no value here. The result is then `None`, or only the step.
+    /// A block such as `{% set x %}…{% endset %}` has no value here. The result is then `None`, or only the filter.
     fn set(&mut self, target: &Expr<'t>, value: Option<Expr<'t>>) -> Option<Expr<'t>> {
         self.scope.set(target);
         let name = match target {
@@ -248,7 +248,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Translates an expression, and adds the step that reports a missing value.
+    /// Translates an expression, and adds the filter that reports a missing value.
     fn used(&mut self, expression: &Expr<'t>) -> Expr<'t> {
         let made = self.value(expression, false);
         self.step(steps::USED, made, expression)
@@ -260,7 +260,7 @@ impl<'t> Walk<'t> {
         self.step(steps::ASKED, made, expression)
     }
 
-    /// Adds a step to a value, with the source text of the expression. A constant needs no step.
+    /// Applies a filter to a value, with the source text of the expression as its argument. A constant needs no filter.
     fn step(&self, name: &'static str, value: Expr<'t>, written: &Expr<'t>) -> Expr<'t> {
         let span = written.span();
         if matches!(value, Expr::Const(_)) {
@@ -298,8 +298,8 @@ impl<'t> Walk<'t> {
         variable(it)
     }
 
-    /// Translates an expression for the tree that is rendered. If the value is missing, a later step reports this where
-    /// the template uses the value.
+    /// Translates an expression for the tree that is rendered. If the value is missing, a filter reports this where the
+    /// template uses the value.
     fn value(&mut self, expression: &Expr<'t>, is_asked: bool) -> Expr<'t> {
         if let Some(name) = self.environment(expression) {
             self.entangled.push((name.to_owned(), range(expression.span())));
@@ -445,7 +445,7 @@ impl<'t> Walk<'t> {
         }
     }
 
-    /// Adds the step that gets the value of a key.
+    /// Adds the filter that gets the value of a key.
     fn part(
         &self,
         base: Expr<'t>,
@@ -475,7 +475,7 @@ impl<'t> Walk<'t> {
                 return Expr::BinOp(Spanned::new(ast::BinOp { op: it.op, left, right }, span));
             }
         };
-        // The engine does not limit the size of these results, so the step does.
+        // The engine does not limit the size of these results, so use filters that do.
         let (left, right) = (self.used(&it.left), self.used(&it.right));
         step(name, left, vec![right], span)
     }
