@@ -59,7 +59,7 @@ static OF_LATER_DRAFTS: LazyLock<Vec<(&str, Validator)>> = LazyLock::new(|| {
     compiled.collect()
 });
 
-/// Returns true if Ajv has the format and no draft does.
+/// Returns true for a format that Ajv has, but no draft.
 pub(crate) fn is_known(format: &str) -> bool {
     UNCHECKED.contains(&format)
         || WHOLE.iter().any(|it| it.0 == format)
