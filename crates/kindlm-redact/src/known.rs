@@ -1,4 +1,4 @@
-//! Finds known values in all forms in which a text may contain them.
+//! Finds known secret values in a text, also in encoded forms such as Base64.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -28,7 +28,7 @@ pub(crate) struct KnownSecrets {
     search: OnceLock<Option<AhoCorasick>>,
 }
 
-/// One form of a secret value.
+/// One form of a secret value, such as its text in Base64.
 #[derive(Clone, PartialEq, Eq)]
 struct Form {
     bytes: Vec<u8>,

@@ -1,10 +1,10 @@
 //! Detects the names of environment variables, headers and settings that hold secrets.
 
-/// The texts in names of variables that hold secrets.
+/// The words that mark an environment variable as a secret anywhere in its name.
 const PARTS: [&str; 7] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
 
-/// The last words in names of variables that hold secrets, after an underscore.
+/// The words that mark an environment variable as a secret after the last underscore of its name.
 const WORDS: [&str; 6] = ["PASS", "PAT", "PWD", "AUTH", "COOKIE", "JWT"];
 
 /// Returns true if an environment variable with this name probably holds a secret. Upper and lower case are equal.
