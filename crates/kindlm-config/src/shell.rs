@@ -89,7 +89,7 @@ pub(crate) fn contexts<'a>(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
-    /// The command line itself, or the inside of `$(…)` or `(…)`. The number is the start of its current command.
+    /// The command line itself, or the inside of `$(…)` or `(…)`. The number is the offset of the current command.
     Bare(usize),
     Double,
     Single,

@@ -82,8 +82,8 @@ pub(crate) struct DefaultsBlock {
     /// pass.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) threshold: Option<f64>,
-    /// The workspace of tests with a `command` or an `agent`: a new folder for each execution. Changes in it are
-    /// evidence.
+    /// The workspace of tests with a `command` or an `agent`: a new folder for each execution. Changes in this folder
+    /// are evidence.
     pub(crate) workspace: Option<WorkspaceBlock>,
     /// The sampling parameters of the tested models that have no `params`. Judges that are written as `provider:model`
     /// and are not tested do not get them.

@@ -42,8 +42,8 @@ pub(crate) struct ParamsBlock {
     /// The maximum number of tokens in an answer. Default: 1024.
     #[schemars(range(min = 1, max = 10_000_000), extend("default" = 1024))]
     pub(crate) max_tokens: Option<u32>,
-    /// True to send no temperature and no maximum of tokens, unless they are given. Anthropic's API requires a maximum,
-    /// so it always gets one. Default: false.
+    /// True to send no temperature and no maximum of tokens, unless they are given. Requests to Anthropic always have a
+    /// maximum, because the API requires it. Default: false.
     pub(crate) omit_defaults: bool,
     /// The probability mass for nucleus sampling, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]

@@ -139,8 +139,8 @@ pub(crate) struct TestEntry {
     #[schemars(inner(length(min = 1)))]
     #[expect(dead_code, reason = "resolved from the tree, where it has a place")]
     pub(crate) assertion_sets: Vec<String>,
-    /// The workspace: a new folder for each execution, in which the `command` or `agent` runs. Changes in it are
-    /// evidence. Default: `defaults.workspace`.
+    /// The workspace: a new folder for each execution, in which the `command` or `agent` runs. Changes in this folder
+    /// are evidence. Default: `defaults.workspace`.
     #[serde(default)]
     pub(crate) workspace: Option<WorkspaceBlock>,
     /// The checks.

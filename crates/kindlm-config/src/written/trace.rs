@@ -17,7 +17,7 @@ pub(crate) struct TraceBlock {
     /// The time limit for spans and for the command that sends them, in milliseconds. Default: 30000.
     #[schemars(range(min = 1))]
     pub(crate) timeout_ms: u64,
-    /// The attribute names of spans from which evidence is read.
+    /// The names of the span attributes that contain the evidence.
     pub(crate) span_mapping: SpanMapping,
     /// The filter for spans. If absent, all spans count.
     pub(crate) span_filter: Option<SpanFilter>,
@@ -69,7 +69,7 @@ impl TraceBlock {
     }
 }
 
-/// The attribute names of spans from which evidence is read.
+/// The names of the span attributes that contain the evidence.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[expect(clippy::struct_field_names, reason = "the keys of the file")]

@@ -4,7 +4,7 @@ use kindlm_types::workspace::{ContainerEngine, Isolation};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// A workspace: a new folder for each execution. Changes in it are evidence.
+/// A workspace: a new folder for each execution. Changes in this folder are evidence.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct WorkspaceBlock {

@@ -41,7 +41,7 @@ impl Names {
         check.evaluate(&evidence).iter().for_each(|it| self.add_rule(it));
     }
 
-    /// Adds the id, label and metric of a check and of the checks inside a set.
+    /// Adds the id, label and metric of a check, and of the checks that the check contains.
     fn add_options(&mut self, check: &Check) {
         self.assertions.insert(id_of(check));
         self.assertions.extend(check.options.label.clone());

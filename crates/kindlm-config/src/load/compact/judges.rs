@@ -140,7 +140,7 @@ fn short_judge(root: &Value, model: &Value, known: &Providers) -> Option<String>
     (is_bare && params.into_iter().flatten().all(is_usual)).then(|| format!("{provider}:{name}"))
 }
 
-/// Calls a function with each check of all tests, and with the checks in sets.
+/// Calls a function with each check of all tests, and with each check inside an `assert-set`.
 fn each_check(root: &mut Value, call: &mut dyn FnMut(&mut Map<String, Value>)) {
     for test in root.get_mut("tests").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(checks) = test.pointer_mut("/expect/assert") {
