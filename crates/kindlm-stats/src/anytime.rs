@@ -1,4 +1,4 @@
-//! An interval of a proportion that is valid at any time.
+//! The confidence sequence of a proportion: intervals that stay valid if the data decides when to stop.
 
 use crate::{Confidence, Interval, Tally, float};
 
@@ -8,11 +8,13 @@ const HALVINGS: u32 = 60;
 impl Tally {
     /// Returns an interval of the share that is valid for every stopping rule.
     ///
-    /// For example, the count may end as soon as the interval is narrow enough. The intervals after each output all
-    /// hold at the same time. Other intervals are too narrow if the outputs decide when to stop. The interval is the
-    /// confidence sequence of the beta-binomial mixture with a = b = 1/2. For k passes in n outputs and the level 1 −
-    /// α, the interval contains the rates `p` with `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) < 1 / α` (Robbins
-    /// 1970, *Ann. Math. Stat.* 41:1397; Howard et al. 2021, *Ann. Stat.* 49:1055).
+    /// For example, the count may end as soon as the interval is narrow enough. Each output gives a new interval. The
+    /// probability that all these intervals contain the true rate is at least the confidence level. Other intervals are
+    /// too narrow if the outputs decide when to stop.
+    ///
+    /// The interval is the confidence sequence of the beta-binomial mixture with a = b = 1/2. For k passes in n outputs
+    /// and the level 1 − α, the interval contains the rates `p` with `B(a + k, b + n − k) / (B(a, b) pᵏ (1 − p)ⁿ⁻ᵏ) <
+    /// 1 / α` (Robbins 1970, *Ann. Math. Stat.* 41:1397; Howard et al. 2021, *Ann. Stat.* 49:1055).
     pub fn anytime(self, confidence: Confidence) -> Interval {
         let (passed, failed) = (self.passed(), self.total() - self.passed());
         let limit = -(1.0 - confidence.level()).ln();

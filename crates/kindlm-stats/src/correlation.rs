@@ -2,9 +2,9 @@
 
 use crate::{Confidence, Interval, Undefined, float};
 
-/// The weight of each of the four corners of the unit square in the interval.
+/// The weight of the pair that [`Correlation::interval`] adds at each corner of the unit square.
 ///
-/// The corners together have no correlation. They prevent an interval of width 0 for few pairs on a line.
+/// The four added pairs have no correlation. They prevent an interval of width 0 if few pairs lie on a line.
 const CORNER: f64 = 0.5;
 
 /// Pairs of values from 0 to 1, such as the score of an output and the opinion of a user about it.
@@ -50,8 +50,8 @@ impl Correlation {
     /// jackknife. So the values need not have a normal distribution. Half a pair is added at each corner of the unit
     /// square.
     ///
-    /// In simulations of pairs of yes and no, 94% to 97% of the intervals of 95% contain the true value. For 30 pairs with
-    /// a correlation of 0.9, about 90% contain the true value.
+    /// In simulations with the values 0 and 1, 94% to 97% of the 95% intervals contain the true value. For 30 pairs
+    /// with a correlation of 0.9, about 90% contain the true value.
     pub fn interval(&self, confidence: Confidence) -> Option<Interval> {
         let value = self.value()?;
         let corners = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)];

@@ -56,7 +56,8 @@ pub struct DetectorState {
 }
 
 impl DetectorState {
-    /// Creates a state. `size` is that of a complete reference; `passed` and `total` count the reference so far.
+    /// Creates a state. `size` is the number of results of a complete reference; `passed` and `total` count the results
+    /// so far.
     pub fn new(size: u64, passed: u64, total: u64, values: [f64; FALLS.len()]) -> Self {
         Self { size, passed, total, values }
     }
@@ -99,7 +100,7 @@ impl Detector {
         Tally::new(self.state.passed, self.state.total).ok()
     }
 
-    /// Returns the pass rate below which a change is a fall; `None` until the reference is complete.
+    /// Returns the limit: a lower pass rate counts as a fall. Returns `None` until the reference is complete.
     pub fn limit(&self) -> Option<f64> {
         self.limit
     }
@@ -139,8 +140,8 @@ impl Detector {
 
     /// Returns the number of results that most likely came after the fall. The newest result is last in `results`.
     ///
-    /// The number is the maximum likelihood estimate of the change. Returns 0 without results, or if the reference is
-    /// not complete. Also returns 0 if the limit is 0, because no pass rate is below 0.
+    /// The number is the maximum likelihood estimate of the change point. Returns 0 without results, or if the
+    /// reference is not complete. Also returns 0 if the limit is 0, because no pass rate is below 0.
     pub fn results_after_fall(&self, results: &[bool]) -> usize {
         let Some(limit) = self.limit.filter(|it| *it > 0.0) else { return 0 };
         let (mut sums, mut best) = ([0.0_f64; FALLS.len()], (f64::NEG_INFINITY, 0));
@@ -162,7 +163,7 @@ fn likelihood_ratio(limit: f64, fall: f64, passed: bool) -> f64 {
     if passed { fall } else { (1.0 - fall * limit) / (1.0 - limit) }
 }
 
-/// Returns the limit of a complete reference: 0 if no result passed, and always below 1. Returns `None` otherwise.
+/// Returns the limit: 0 if no result passed, and always below 1. Returns `None` until the reference is complete.
 fn limit(state: &DetectorState) -> Option<f64> {
     let DetectorState { size, passed, total, .. } = *state;
     if total < size {

@@ -27,8 +27,8 @@ pub struct Drift {
     noise: f64,
     /// The number of watches.
     watches: f64,
-    /// For each increase, the weighted sum of the likelihood ratios over all watches before which the judge may have
-    /// changed.
+    /// For each increase, the sum over all watches `t` so far: the weight of `t` times the likelihood ratio for a
+    /// change before `t`.
     sums: [f64; INCREASES.len()],
 }
 

@@ -1,4 +1,4 @@
-//! Intervals for few outputs, whose coverage is simulated in `examples/coverage`.
+//! Intervals for few outputs. `examples/coverage` simulates how often these intervals contain the true value.
 
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
@@ -55,11 +55,13 @@ impl Confusion {
 
 /// Returns an interval for the kappa of outputs that were judged by several rules each.
 ///
-/// `outputs` has the counts of each output over its rules. Verdicts about one output depend on each other, so the
-/// interval of [`Confusion::kappa_interval`] is too narrow for their sum. The function leaves out one output at a time
-/// (delete-one jackknife; Efron & Stein (1981), *Ann. Stat.* 9:586). The interval is computed on the scale of Fisher's
-/// `atanh`, with one more output in each cell. The quantile is from Student's t distribution with one degree of freedom
-/// fewer than there are outputs. The standard error is at least the standard error of independent verdicts.
+/// Each item of `outputs` counts the verdicts of all rules on one output. Verdicts on one output depend on each other,
+/// so the interval of [`Confusion::kappa_interval`] is too narrow for the sum of the counts.
+///
+/// The function leaves out one output at a time (delete-one jackknife; Efron & Stein (1981), *Ann. Stat.* 9:586). The
+/// interval is computed on the scale of Fisher's `atanh`, with one more output in each cell. For n outputs, the
+/// quantile is from Student's t distribution with n − 1 degrees of freedom. The standard error is at least the standard
+/// error of independent verdicts.
 ///
 /// Fails if kappa is undefined for the sum of the counts, or if one rater gave the same answer everywhere. Also fails
 /// for fewer than two outputs.

@@ -240,8 +240,8 @@ impl Spread {
 
 /// Returns the share of sign flips whose sum is at least the observed sum.
 ///
-/// The mid-p value counts equal sums half. `is_settled` gets the weight and the number of the random flips so far, and
-/// returns true to end them.
+/// The mid-p value counts equal sums half. `is_settled` gets the total weight and the number of random flips so far. If
+/// `is_settled` returns true, no further flips are drawn.
 fn sign_flip(sums: &[f64], is_mid: bool, seed: u64, is_settled: impl Fn(f64, u32) -> bool) -> f64 {
     let changed: Vec<f64> = sums.iter().copied().filter(|it| it.abs() > TOLERANCE).collect();
     if changed.is_empty() {

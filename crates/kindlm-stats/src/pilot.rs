@@ -6,7 +6,7 @@ use oorandom::Rand64;
 
 use crate::{Tally, Undefined, float};
 
-/// The number of steps between the possible pass rates 0 and 1.
+/// The number of steps of the grid of possible pass rates from 0 to 1.
 const STEPS: u32 = 100;
 
 /// The number of iterations of the estimate. More iterations hardly change the mean and the variance of the rates.
@@ -41,7 +41,7 @@ impl<'a> PilotCase<'a> {
 /// a cautious estimate, because a plan needs the most cases if the rates are equal.
 #[derive(Clone, Debug)]
 pub struct Pilot {
-    /// The clusters. Each has the indexes of its cases in `kinds`.
+    /// For each cluster, the kinds of its cases, as indices into `kinds`.
     clusters: Vec<Vec<usize>>,
     /// The possible rates of each kind of case. Cases with equal passes and repeats are of one kind.
     kinds: Vec<Rates>,
@@ -164,9 +164,9 @@ fn same_rate(tallies: &[(Tally, f64)]) -> Vec<Rates> {
     tallies.iter().map(|_| Rates::weighted(&[(rate, 1.0)])).collect()
 }
 
-/// Returns the rates of each kind of case: the posterior under the distribution of the rates of all cases.
+/// Returns the posterior distribution of the rate for each kind of case.
 ///
-/// The distribution is found by expectation maximization on a grid of rates.
+/// The prior is the distribution of the rates over all cases. It is estimated by expectation maximization on a grid.
 fn estimate(tallies: &[(Tally, f64)]) -> Vec<Rates> {
     let grid: Vec<f64> = (0..=STEPS).map(|it| f64::from(it) / f64::from(STEPS)).collect();
     // Jeffreys' prior, Beta(1/2, 1/2), has the distribution function 2/π × asin(√p).

@@ -1,4 +1,4 @@
-//! The size of two runs whose comparison shows a fall of the pass rate with a given probability.
+//! Plans the size of two runs, so that their comparison shows a fall of the pass rate with a given probability.
 //!
 //! A past run is the pilot. The first size is from the formula of Miller (2024), *Adding Error Bars to Evals*, arXiv
 //! 2411.00640, section 5. Then [`PairedTest::shows_fall`] is applied to simulated pairs of runs. The size is changed
@@ -26,7 +26,7 @@ const NEAR: f64 = 0.05;
 
 /// The accepted distance of the simulated power below and above the wanted power.
 ///
-/// The formula often begins a little below the power, so an equal distance would accept too small sizes.
+/// The size from the formula often has a little less than the wanted power. Equal distances would accept this size.
 const ACCEPTED: (f64, f64) = (0.005, 0.015);
 
 /// The largest number of clusters of a plan. A goal that needs more is an error.
@@ -92,8 +92,8 @@ impl Goal {
         (-ACCEPTED.0..=ACCEPTED.1).contains(&(power - self.power))
     }
 
-    /// Returns the factor by which a standardized effect that reached `power` must change to reach the wanted power.
-    /// The factor is from 0.5 to 2.
+    /// Returns the factor for the standardized effect, from 0.5 to 2. The current effect has the power `power`; the
+    /// effect times this factor has about the wanted power.
     ///
     /// The standardized effect is proportional to the effect, and to the square root of the size.
     fn ratio(self, power: f64) -> f64 {

@@ -140,7 +140,8 @@ pub fn prediction_powered(
     Ok(estimate(labelled, unlabelled, lambda, &(*labelled, *unlabelled), confidence))
 }
 
-/// Estimates the mean with a given weight of the judge. The variances come from `few` and `many`.
+/// Estimates the mean with a given weight of the judge. The variances are those of `few` for the labelled outputs, and
+/// of `many` for the unlabelled outputs.
 pub(crate) fn estimate(
     labelled: &Labelled,
     unlabelled: &Unlabelled,

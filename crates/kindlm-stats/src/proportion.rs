@@ -42,8 +42,8 @@ impl Tally {
         wilson(self.rate(), float(self.total), confidence)
     }
 
-    /// Returns the lowest number of passed outputs, without a failure, that lifts the lower end of
-    /// [`wilson`](Self::wilson) to `low`.
+    /// Returns the lowest number of outputs with which the lower end of [`wilson`](Self::wilson) reaches `low`, if all
+    /// outputs pass.
     ///
     /// Returns `None` if `low` is not below 1, or if more than 2⁵³ outputs are needed.
     pub fn needed_passes(low: f64, confidence: Confidence) -> Option<u64> {

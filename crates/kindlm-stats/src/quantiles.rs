@@ -5,9 +5,9 @@ use hdrhistogram::Histogram;
 /// The significant decimal digits of a quantile.
 const DIGITS: u8 = 3;
 
-/// The number of steps in one unit of the measured quantity, so that small values stay distinct.
+/// The factor that converts a measurement to a whole number for the histogram.
 ///
-/// A histogram counts whole numbers, but the cost of one request in dollars has up to six decimals.
+/// The factor keeps small values distinct: the cost of one request in dollars has up to six decimals.
 const STEPS: f64 = 1e9;
 
 /// The distribution of non-negative measurements, with quantiles to three significant digits.
@@ -59,10 +59,9 @@ impl Quantiles {
         self.len() == 0
     }
 
-    /// Returns the quantile at `share`: the smallest measurement `x` for which at least this share of the measurements
-    /// is at most `x` (nearest rank). The result has three significant digits.
+    /// Returns the quantile at `share` (0 to 1) by the nearest-rank method, to three significant digits.
     ///
-    /// `share` is from 0 to 1. Returns `None` without measurements.
+    /// Returns `None` without measurements.
     #[expect(clippy::cast_precision_loss, reason = "only three digits are shown")]
     pub fn quantile(&self, share: f64) -> Option<f64> {
         let counts = self.counts.as_ref().filter(|it| !it.is_empty())?;
@@ -70,7 +69,7 @@ impl Quantiles {
         Some(rounded(value as f64 / STEPS))
     }
 
-    /// Counts the measurements in `number` ranges of equal width from 0 to `end`, which is above 0. The last range
+    /// Returns the counts of a histogram: `number` bins of equal width from 0 to `end`, which is above 0. The last bin
     /// also has all larger measurements.
     ///
     /// ```

@@ -121,10 +121,11 @@ impl Sprt {
         walk.found()
     }
 
-    /// Returns the smallest maximum of repeats that leaves at most the share `undecided` (0 to 1) of cases undecided.
+    /// Returns the smallest maximum number of repeats with which at most the share `undecided` (0 to 1) of the cases
+    /// stays undecided.
     ///
-    /// The share is kept at both true pass rates, `fail` and `pass`. Returns `None` if more than `limit` repeats are
-    /// necessary.
+    /// The maximum is sufficient for both true pass rates, `fail` and `pass`. Returns `None` if more than `limit`
+    /// repeats are necessary.
     pub fn smallest_max(&self, undecided: f64, limit: u32) -> Option<u32> {
         let (mut low, mut high) = (Walk::new(self, self.fail), Walk::new(self, self.pass));
         (1..=limit).find(|_| {

@@ -3,10 +3,10 @@
 use crate::proportion::wilson;
 use crate::{Confidence, Interval, float};
 
-/// The passed and failed outputs of samples. Each output has a weight: the number of outputs that it stands for.
+/// The passed and failed outputs of samples, with their sampling weights.
 ///
-/// If 1 of 10 outputs was drawn, the weight is 10. The rate then estimates the rate of all outputs (Hájek's
-/// estimate).
+/// The sampling weight is the inverse of the probability with which an output was drawn. If 1 of 10 outputs was drawn,
+/// the weight is 10. The weighted rate estimates the rate of all outputs (Hájek's estimate).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WeightedTally {
     passed: f64,

@@ -1,4 +1,4 @@
-//! Simulated pairs of runs, and the rates of alarms of three rules.
+//! Simulated pairs of runs, and the false and true alarms of four rules.
 #![expect(clippy::expect_used, reason = "a panic is how a simulation fails")]
 
 use kindlm_stats::{Confidence, Difference, PairedTest, Tally};
@@ -27,7 +27,7 @@ pub(crate) enum Effect {
     None,
     /// The rate of each case falls by this amount, but not below 0.
     Fall(f64),
-    /// Each case always fails with this probability.
+    /// With this probability, all repeats of a case fail in the second run.
     Break(f64),
 }
 
@@ -51,7 +51,7 @@ pub(crate) const ROWS: [Row; 7] = [
     row("5 cases a document, 100 × 5", Population::Documents, 100, 5),
 ];
 
-/// A further row, which shows the effect of a missing `cluster`.
+/// A further row: the cases of a document depend on each other, but each case counts as its own cluster.
 pub(crate) const WITHOUT_CLUSTER: Row =
     row("the same without `cluster`", Population::DocumentsWithoutCluster, 100, 5);
 

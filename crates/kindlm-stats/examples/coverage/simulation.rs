@@ -1,4 +1,6 @@
 //! Simulated labels of people, verdicts of judges, and weekly watches of a judge.
+//!
+//! A watch asks the judge again about outputs of its calibration, and counts the different answers.
 #![expect(clippy::expect_used, reason = "simulated counts are valid, and a test panics to fail")]
 
 use fastrand::Rng;
@@ -9,7 +11,7 @@ use kindlm_stats::{
 
 const P95: Confidence = Confidence::P95;
 
-/// Independent outputs. People and a judge label each of them.
+/// Independent outputs. A judge labels all outputs, and people label only some of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Independent {
     pub(crate) labels: u64,
@@ -140,7 +142,8 @@ pub(crate) struct OfSets {
 }
 
 impl Sets {
-    /// Draws outputs. On average, 70% pass and the judge errs in 15%; both shares differ between outputs.
+    /// Draws outputs. On average, an output passes 70% of the rules, and the judge errs in 15% of its verdicts. Both
+    /// shares differ between outputs.
     fn draw(&self, outputs: usize, random: &mut Rng) -> Vec<Confusion> {
         let scale = (1.0 - self.correlation) / self.correlation;
         let output = |_| {
@@ -179,19 +182,19 @@ fn beta(a: f64, b: f64, random: &mut Rng) -> f64 {
     }
 }
 
-/// The weekly watches of a judge over one year.
+/// Weekly watches of a judge over one year. A watch asks the judge again about outputs of its calibration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Year {
     /// The number of outputs that each watch asks about.
     pub(crate) canaries: usize,
-    /// The increase of the share of different answers.
+    /// The increase of the share of different answers after the judge has changed.
     pub(crate) change: f64,
     /// The first week with this increase, from 1.
     pub(crate) from: u32,
     pub(crate) noise: Noise,
 }
 
-/// The weekly watches of the simulation, by the number of outputs asked about and the judge's noise.
+/// The settings of the simulated watches: the number of outputs of a watch, and the judge's noise.
 pub(crate) const YEARS: [(usize, Noise); 6] = [
     (20, Noise::Known(0.05)),
     (50, Noise::Known(0.05)),
@@ -201,12 +204,13 @@ pub(crate) const YEARS: [(usize, Noise); 6] = [
     (50, Noise::Verdicts),
 ];
 
-/// The judge's own noise.
+/// The judge's noise: the share of outputs that an unchanged judge answers differently when asked again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Noise {
     /// A known share of different answers, the same for each output.
     Known(f64),
-    /// A mean share of 5%, uneven over 100 outputs, measured by asking about each output twice.
+    /// A mean share of 5% over 100 outputs, with a different share for each output. The noise is measured by asking
+    /// about each output twice.
     Measured,
     /// Of 100 outputs, 20 have a random pass rate, and the verdicts on the others are nearly constant. Each watch
     /// compares a new verdict with the first verdict on the output. If the first verdict was a rare one, most watches
@@ -214,7 +218,7 @@ pub(crate) enum Noise {
     Verdicts,
 }
 
-/// Returns the upper end of the one-sided 95% interval.
+/// Returns the upper end of the one-sided 95% interval of the share `differ / total`.
 fn upper(differ: u64, total: u64) -> f64 {
     Tally::new(differ, total).expect("some are asked").wilson(Confidence::P90).high
 }

@@ -15,8 +15,8 @@ const UNCHANGED: u64 = 100_000;
 /// The highest number of results of a stream after a fall.
 const FALLEN: u64 = 10_000;
 
-/// Returns the nominal number of results until an alarm: `ln(4 · MEAN)` over the mean log-likelihood ratio of a
-/// result. Returns `None` if that mean is not above 0.
+/// Returns the nominal number of results until an alarm: `ln(4 · MEAN)` divided by the mean log-likelihood ratio of a
+/// result. Returns `None` if this mean is not above 0.
 fn nominal(limit: f64, after: f64) -> Option<f64> {
     let gains = [0.97, 0.9, 0.75, 0.5].map(|fall: f64| {
         let rate = fall * limit;

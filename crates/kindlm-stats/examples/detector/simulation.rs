@@ -4,7 +4,8 @@
 use fastrand::Rng;
 use kindlm_stats::{Detector, DetectorState};
 
-/// The evidence of an alarm: the nominal mean number of results until a false alarm.
+/// The alarm threshold of the evidence. Without a fall, an alarm comes after at least this number of results on
+/// average.
 pub(crate) const MEAN: f64 = 10_000.0;
 
 /// The totals of many streams: the number of streams, of streams with an alarm, and of results until the alarm or the
@@ -35,7 +36,7 @@ impl Lengths {
 pub(crate) enum Reference {
     /// This number of random results with the pass rate. Each stream has its own reference.
     Drawn(u64),
-    /// A million results, so that the limit is nearly the pass rate. The number of false alarms is then the highest.
+    /// A million results, so that the detector's limit is nearly the pass rate. False alarms are then most frequent.
     Exact,
 }
 

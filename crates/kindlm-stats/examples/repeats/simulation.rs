@@ -4,7 +4,7 @@
 use kindlm_stats::{Decision, Sprt, Tally};
 use oorandom::Rand64;
 
-/// Returns the decision of one case, and its repeats.
+/// Returns the decision of one case, and the counts of its repeats.
 pub(crate) fn case(
     test: &Sprt,
     rate: f64,
