@@ -31,7 +31,7 @@ pub enum AggregateError {
 ///
 /// The numbers exclude:
 ///
-/// - everywhere: repeats with the outcome `skipped` that were not carried out;
+/// - from all numbers: repeats with the outcome `skipped` that were not carried out;
 /// - from the number of repeats: executions with a not-run error;
 /// - from the pass rate: repeats in which no check applied;
 /// - from scores and counts of checks: skipped and errored checks;

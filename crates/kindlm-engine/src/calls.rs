@@ -1,4 +1,6 @@
-//! Calls of the ports, with a budget, a limit on concurrent calls, and a maximum time.
+//! Calls of models, agents, programs and scripts through the ports.
+//!
+//! The calls have a budget, a limit on concurrent calls, and a maximum time.
 
 use std::future::Future;
 use std::time::Duration;
@@ -144,7 +146,7 @@ impl<'a> Calls<'a> {
 
     /// Waits until another agent may run. The caller keeps the permit until the agent has ended.
     ///
-    /// Returns `None` if the ports limit concurrent calls, because they also limit agents.
+    /// Returns `None` if the ports limit concurrent calls, because such ports also limit agents.
     ///
     /// Agents have their own limit, because a judge may be asked between two turns of an agent. If agents and judges
     /// shared a limit, the running agents could hold all permits, and wait for their judges forever.

@@ -66,7 +66,7 @@ pub struct TestCase {
     pub stores: Option<Arc<str>>,
     /// The comparison group, if a check of the case [compares](Check::compares) outputs.
     pub compared: Option<Comparison>,
-    /// The form in which checks see tool calls as the output; `None` if checks do not see tool calls as the output.
+    /// The format of tool calls that become the output for checks; `None` if tool calls do not become the output.
     pub calls_as_output: Option<CallForm>,
     /// Scripts that transform the output for all checks, in order.
     pub transforms: Arc<[Arc<Transform>]>,
@@ -190,7 +190,7 @@ pub trait BodySource: fmt::Debug + Send + Sync {
 
     /// Returns the [workspace](CaseBody::workspace) of the body.
     ///
-    /// Returns `None` without a workspace or a body.
+    /// Returns `None` without a workspace, or if the body cannot be created.
     ///
     /// A source may return the workspace without creating the body.
     fn workspace(&self) -> Option<Arc<WorkspaceSpec>> {
@@ -220,7 +220,7 @@ pub struct CaseBody {
     pub declared: BTreeSet<Channel>,
     /// The checks of the whole execution.
     pub checks: Arc<[Check]>,
-    /// The variables, for the evidence.
+    /// The variables of the test, which are a part of the evidence.
     pub vars: Map<String, Value>,
     /// The metadata of the case, for scripts and the evidence.
     pub metadata: Map<String, Value>,
@@ -274,8 +274,8 @@ impl CaseBody {
 }
 
 impl TestCase {
-    /// Returns the case's body. Each check first applies the case's own views: tool calls as the output, and the
-    /// transforms.
+    /// Returns the case's body, with the conversions of the output for each check: tool calls become the output, and
+    /// scripts transform the output.
     ///
     /// `vars` replace variables of the case with the same name.
     pub(crate) fn made_body(

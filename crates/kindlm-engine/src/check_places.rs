@@ -13,7 +13,7 @@ pub struct CheckPlaces(Box<[CheckPlace]>);
 struct CheckPlace {
     /// The index of the turn in the conversation; `None` for the checks of the whole test.
     turn: Option<usize>,
-    /// The pointer of the check in its `expect` block.
+    /// The JSON pointer of the check in its `expect` block.
     at: Box<str>,
     id: &'static str,
     /// The number of lines from the line of the test to the line of the check.
@@ -80,7 +80,7 @@ impl PlaceFinder<'_> {
     }
 }
 
-/// Sets the place in the results that failed or are errored and have no place, and in their parts.
+/// Sets the place in each failed or errored result that has no place. The parts of the results are included.
 pub(crate) fn note_place(place: &SourcePlace, results: &mut [AssertionResult]) {
     for result in results {
         if has_no_place(result) {

@@ -49,7 +49,7 @@ pub enum RunProgress<'a> {
         /// The index of the repeat, from 0.
         repeat: u32,
     },
-    /// An execution ended, was loaded from the record, or will not start because the run was stopped.
+    /// An execution ended, was loaded from the run's record, or will not start because the run was stopped.
     ExecutionFinished(&'a ExecutionResult),
     /// All repeats of a case on one model have ended. Cases may finish in any order.
     CaseFinished(&'a CaseResult),

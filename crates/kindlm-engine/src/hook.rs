@@ -12,9 +12,9 @@ pub struct Hook {
     pub runtime: ScriptRuntime,
     /// The source of the function.
     pub source: ScriptSource,
-    /// The event whose name the function has.
+    /// The event that the function is named after; `None` if the function has another name.
     ///
-    /// `None` if the function has another name. The function is then called for each event, with the name of the event.
+    /// A function with another name is called for each event, with the name of the event.
     pub event: Option<HookEvent>,
 }
 

@@ -96,7 +96,8 @@ impl Targets {
 /// * a valid glob with `*`, `?`, `[` or `{`: matches the whole name.
 /// * anything else: matches anywhere in the name.
 ///
-/// Each pattern also matches a name that equals the pattern. In a [`Filter`], such a pattern matches no other name.
+/// Each pattern also matches a name that equals the pattern. If a test case has this name, the pattern selects no other
+/// names in a [`Filter`].
 ///
 /// ```
 /// use kindlm_engine::Pattern;

@@ -71,7 +71,7 @@ pub trait ReadRecord: Record {
     ///
     /// Returns `None` if only the executions of the case are available.
     ///
-    /// See [`CaseSource::written`]. `units` are the positions of the executions of the case in the plan.
+    /// See [`CaseSource::written`]. `units` are the plan positions of the case's executions.
     ///
     /// [`CaseSource::written`]: kindlm_types::CaseSource::written
     fn written(&self, position: usize, units: Range<usize>) -> Result<Option<String>, RecordError> {

@@ -20,7 +20,7 @@ pub struct Streamed {
     groups: Groups,
     /// The outcomes of the cases, by position.
     outcomes: Vec<Outcome>,
-    /// The repeats of the cases that ended their repeats early, by position.
+    /// For each case that ended early, by position: the repeats that were carried out.
     ///
     /// A damaged line of the record can leave a gap, so these are not always the first repeats.
     ended_early: HashMap<usize, Box<[u32]>>,

@@ -24,7 +24,8 @@ pub struct Suite {
     pub info: SuiteInfo,
     /// The configuration of each provider by key, in the format of its registry entry.
     pub providers: Map<String, Value>,
-    /// The models of the list `models`, then the models that other parts name as `provider:model`, and then the agents.
+    /// The models of the list `models`, then the models that other parts of the file name as `provider:model`, and then
+    /// the agents.
     pub models: Vec<Model>,
     /// The test cases, in the order of the file.
     pub cases: Vec<TestCase>,
@@ -40,19 +41,21 @@ pub struct Suite {
     ///
     /// Without a panel, the single judge of `defaults` answers.
     pub judging: JudgeBlock,
-    /// The number of canaries that a run asks each calibrated judge about; 0 for none.
+    /// The number of canaries for each calibrated judge; 0 for none.
+    ///
+    /// Canaries are outputs of the calibration. Before a run, the judge is asked about them again.
     pub canaries: u32,
     /// The judges of each kind of check, with their locations in the file.
     ///
     /// The entries have no duplicates. Empty for a suite that is built in code.
     pub judged: Vec<JudgedCheck>,
-    /// The checks that list entries may reference by name, as written.
+    /// The templates of checks under `assertionTemplates`, by name, as written.
     pub assertion_templates: Map<String, Value>,
     /// The `compliance` block; `None` if the suite has no such block.
     pub compliance: Option<Compliance>,
     /// The settings for traces of the agent under test.
     pub trace: TraceSettings,
-    /// The mutants that a mutation score leaves out, because they behave like the original executions.
+    /// The equivalent mutants, which a mutation score leaves out because they behave like the original executions.
     pub ignored_mutants: Vec<IgnoredMutants>,
     /// The reports that every run writes.
     ///
@@ -98,7 +101,7 @@ pub struct JudgedCheck {
     pub prompts: Vec<String>,
     /// The texts of the judges' prompts, in the order of the digests.
     pub texts: Vec<Cow<'static, str>>,
-    /// The digests of the criteria of all these checks. Empty if the checks have no criteria.
+    /// The digests of all criteria of these checks. Empty if the checks have no criteria.
     pub criteria: BTreeSet<String>,
     /// The first location in the suite that uses these judges, as text with file, line and column.
     pub place: String,

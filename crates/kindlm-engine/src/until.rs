@@ -12,8 +12,8 @@ use crate::aggregate::TOLERANCE;
 pub enum Until {
     /// The repeats end when no further repeat can change the verdict.
     Settled,
-    /// The repeats end when the test has decided. Without a decision at the maximum, the case is undecided and does not
-    /// pass.
+    /// The repeats end when this sequential test has decided. Without a decision at the maximum number of repeats, the
+    /// case is undecided and does not pass.
     Decided(Sprt),
 }
 

@@ -9,7 +9,7 @@ use std::fmt;
 
 /// The maximum length of a formula, in bytes.
 const LONGEST: usize = 4096;
-/// The maximum nesting of choices, parentheses, signs and powers.
+/// The maximum nesting of conditionals (`a ? b : c`), parentheses, signs and powers.
 const DEEPEST: usize = 64;
 
 /// A parsed formula over names.

@@ -14,7 +14,7 @@ use super::conversation::{GoesOn, exchanges, first_prompt};
 use crate::calls::{Calls, Unanswered};
 use crate::{CaseBody, Model};
 
-/// The metadata key of an execution for the data that the agent reports about itself.
+/// The metadata key for the data that an agent reports about itself.
 const METADATA: &str = "agent";
 
 /// A conversation with an agent.

@@ -36,7 +36,8 @@ impl Sink for Held {
     }
 }
 
-/// The cases of a plan, by position. Units in sequence with the same test case and model form one case.
+/// The cases of a plan, by position. Consecutive units (planned executions) with the same test case and model form one
+/// case.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     /// The index of the first unit of each case, and the end of the last case.

@@ -16,20 +16,22 @@ use super::{Gathering, Running};
 use crate::{HISTORY, Suite, Unit};
 
 /// The executions of one history, on one model and in one repeat.
+///
+/// A history is a series of cases. Each case gets the exchanges of the earlier cases.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
-    /// The positions in the plan of the open executions.
+    /// The plan positions of the executions that are not finished.
     open: VecDeque<usize>,
     /// The exchanges of the finished executions.
     earlier: Vec<Value>,
     /// The stored outputs, by the names of their variables.
     stored: Map<String, Value>,
-    /// The name of the first case without an answer, after which no case is run; `None` if there is no such case.
+    /// The name of the first case without an answer; `None` if there is no such case. The later cases are not run.
     without_answer: Option<String>,
 }
 
 impl Sequence {
-    /// Returns the positions in the plan of the open executions.
+    /// Returns the plan positions of the executions that are not finished.
     pub(super) fn open(&self) -> impl Iterator<Item = usize> + '_ {
         self.open.iter().copied()
     }

@@ -63,8 +63,8 @@ pub struct Run<'a> {
     pub record: &'a dyn Record,
     /// Executions from outside of the run, which are only judged. The field is `None` for a run that executes its plan.
     pub observed: Option<&'a dyn Observed>,
-    /// The results of asking the judges about canaries before the run. The cost counts in the budget, and for the
-    /// gates.
+    /// The results of the canaries: outputs of the calibration that the judges were asked about again before the run.
+    /// The cost counts in the budget, and for the gates.
     pub canaries: &'a [CanaryWatch],
 }
 

@@ -16,11 +16,11 @@ use super::Running;
 use super::unit::{Finished, internal, subject, words_of_panic};
 use crate::{Comparison, RecordError, Suite, Unit};
 
-/// The reason why an execution in an incomplete round has no verdict. The evidence of the execution is stored until the
+/// The reason for a missing verdict while other executions of the round are missing. The evidence is stored until the
 /// round is complete.
 const WAITING: &str = "not judged: it waits for the outputs that it is compared with";
 
-/// The plan positions of the executions in one round.
+/// The plan positions of the executions in one round. These executions are compared with each other.
 pub(super) type Round = Vec<usize>;
 
 /// Returns the rounds of a plan, in the order in which they begin.

@@ -133,7 +133,7 @@ impl Running<'_> {
         comparing
     }
 
-    /// Completes the judgement of an execution by the comparison with its round.
+    /// Completes the judgement of an execution: compares its output with the other outputs of its round.
     pub(super) async fn judge_beside(
         &self,
         case: &TestCase,

@@ -19,7 +19,7 @@ pub fn nothing_to_measure(gate: &str, threshold: f64, message: String) -> GateRe
     GateResult::new(gate, GateOutcome::NothingToMeasure, threshold, message)
 }
 
-/// Returns a result that is violated, because the evidence of the gate is missing.
+/// Returns the result of a violated gate whose evidence is missing.
 pub fn missing_evidence(gate: &str, threshold: f64, message: String) -> GateResult {
     GateResult::new(gate, GateOutcome::Violated, threshold, message)
 }

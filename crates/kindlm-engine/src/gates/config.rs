@@ -12,8 +12,8 @@ pub fn defaults() -> Vec<Box<dyn Gate>> {
 
 /// Creates the gates of a `gates` block, including the default gates.
 ///
-/// The gates are in the order of the registry. All problems are returned, and a gate with a problem is omitted.
-/// Pointers are relative to the block.
+/// The gates are in the order of the registry. All problems are returned, and a gate with a problem is omitted. The
+/// JSON pointers of problems are relative to the block.
 pub fn compile(block: &Map<String, Value>) -> (Vec<Box<dyn Gate>>, Vec<Problem>) {
     compile_with(&built_in(), block)
 }
@@ -103,7 +103,7 @@ fn property(registration: &Registration) -> Value {
     schema
 }
 
-/// Adds a suggestion if the value is a percentage in place of a share.
+/// Adds a suggestion if the value is a percentage, such as `90%`, instead of a share, such as `0.9`.
 pub(super) fn with_share(problem: Problem, value: &Value) -> Problem {
     match percent(value) {
         Some(share) => problem.with_help(format!("did you mean `{share}`?")),

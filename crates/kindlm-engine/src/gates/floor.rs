@@ -10,7 +10,7 @@ use super::compare::{at_least, missing_evidence, nothing_to_measure, percent};
 use super::unjudged::Unjudged;
 use super::{Gate, LowBound, Measurement, Threshold};
 
-/// The suffix of the id of a gate whose minimum applies to the lower end of the interval.
+/// The suffix in the id of a gate that compares the lower end of the interval with its minimum.
 pub(super) const LOW: &str = ".low";
 
 /// The static parts of a gate with a minimum rate or average.

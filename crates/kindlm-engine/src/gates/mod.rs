@@ -62,8 +62,8 @@ pub trait Gate: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns a copy of the gate that includes a cost outside of the cases, such as the cost of canaries. Returns
-    /// `None` if the gate counts no cost.
+    /// Returns a copy of the gate that includes a cost outside of the cases. An example is the cost of canaries, which
+    /// are questions that test the judges before the run. Returns `None` if the gate counts no cost.
     ///
     /// `known_usd` is the known cost in US dollars, and `unknown` the number of costs that are not known in full.
     fn with_spent(&self, _known_usd: f64, _unknown: u32) -> Option<Box<dyn Gate>> {
@@ -79,7 +79,8 @@ pub trait Gate: fmt::Debug + Send + Sync {
 
     /// Returns the demand on the comparison with the baseline; `None` by default.
     ///
-    /// The caller of a run then compares the run, and replaces the gate's result by the result of [`no_regression`].
+    /// The caller of a run then compares the run with the baseline, and replaces the gate's result by the result of
+    /// [`no_regression`].
     fn no_regression(&self) -> Option<RegressionDemand> {
         None
     }
@@ -99,7 +100,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Returns the minimum for the lower end of an interval over cases; `None` by default.
+    /// Returns the minimum that the lower end of a confidence interval over cases must reach; `None` by default.
     ///
     /// A config file gets a warning if its suite has too few cases for this minimum.
     fn low_bound(&self) -> Option<LowBound<'_>> {
@@ -107,7 +108,7 @@ pub trait Gate: fmt::Debug + Send + Sync {
     }
 }
 
-/// A minimum for the lower end of an interval over cases.
+/// A minimum that the lower end of a confidence interval over cases must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct LowBound<'a> {
@@ -125,13 +126,13 @@ impl<'a> LowBound<'a> {
 }
 
 impl LowBound<'_> {
-    /// Returns the lower end of the interval if this number of clusters of cases all pass, from 0 to 1.
+    /// Returns the lower end of the interval, from 0 to 1, if all cases pass in this number of clusters.
     pub fn highest(clusters: u64) -> f64 {
         let tally = kindlm_stats::Tally::new(clusters, clusters);
         tally.map_or(0.0, |it| it.wilson(kindlm_stats::Confidence::P95).low)
     }
 
-    /// Returns the lowest number of clusters of cases with which the gate can hold; `None` if no number is sufficient.
+    /// Returns the lowest number of clusters with which the gate can hold; `None` if no number is sufficient.
     pub fn needed_clusters(self) -> Option<u64> {
         kindlm_stats::Tally::needed_passes(self.min, kindlm_stats::Confidence::P95)
     }
@@ -190,7 +191,9 @@ impl Measurements {
     }
 }
 
-/// Returns the known cost of canaries in US dollars, and the number of judges whose cost is not known in full.
+/// Returns the known cost of canaries in US dollars, and the number of judges with a cost that is not known in full.
+///
+/// Canaries are questions that test the judges before the run.
 pub(crate) fn spent_on(canaries: &[CanaryWatch]) -> (f64, u32) {
     let (mut known_usd, mut unknown) = (ExactSum::default(), 0);
     for it in canaries {
@@ -268,7 +271,7 @@ pub struct Options {
     pub are_recorded: bool,
     /// The function that returns the JSON Schema of the object.
     pub schema: fn() -> Value,
-    /// The function that creates the gates of the object. Pointers of problems are relative to the object.
+    /// The function that creates the gates of the object. The JSON pointers of problems are relative to the object.
     pub build: BuildWithOptions,
 }
 

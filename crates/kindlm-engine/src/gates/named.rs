@@ -141,7 +141,7 @@ pub(super) fn result_id(id: &str, name: &str) -> String {
     format!("{id}[{name}]")
 }
 
-/// Returns the key under `gates` of a result's id.
+/// Returns the key under `gates` with which the id of a result begins.
 ///
 /// `assertions[tone].low` has the key `assertions`.
 pub fn kind_of_result(gate: &str) -> &str {

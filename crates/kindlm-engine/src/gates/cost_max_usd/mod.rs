@@ -25,7 +25,7 @@ struct CostMaxUsd {
     unknown: u32,
     /// The number of executions of unknown cost in which an answer did not report its tokens.
     ///
-    /// A price does not help, because the number of tokens is unknown.
+    /// A configured price does not help, because the number of tokens is unknown.
     uncounted: u32,
     /// The number of executions in which a program reported the cost of only some requests.
     partly: u32,

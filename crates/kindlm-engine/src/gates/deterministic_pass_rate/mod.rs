@@ -1,4 +1,4 @@
-//! `deterministicPassRate`: the minimum share of passed checks that are judged by rules.
+//! `deterministicPassRate`: the minimum pass rate of the checks that rules judge.
 
 use kindlm_types::Class;
 

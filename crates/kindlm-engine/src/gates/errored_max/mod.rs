@@ -1,4 +1,4 @@
-//! `erroredMax`: the maximum number of executions that could not be judged, for reasons other than a provider.
+//! `erroredMax`: the maximum number of errored executions. Executions with a failed provider do not count.
 
 use kindlm_types::{CaseResult, ExecutionError, ExecutionResult, GateResult, Outcome, ecma};
 

@@ -150,7 +150,7 @@ fn with_options(options: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<
 
 /// The agreement of a judge with people.
 ///
-/// The agreement concerns one criterion, or a kind of check without criteria.
+/// The agreement concerns one criterion of a kind of check, or all its criteria together.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JudgeKappa {
@@ -160,7 +160,7 @@ pub struct JudgeKappa {
     pub judge: JudgeBlock,
     /// The digests of the judge's prompts.
     pub prompts: Vec<String>,
-    /// The digest of the criterion; `None` for all criteria together.
+    /// The digest of the criterion; `None` for all criteria together, or for a check without criteria.
     pub criterion: Option<String>,
     /// The vendors' names of the models that answered, sorted.
     ///
@@ -170,7 +170,7 @@ pub struct JudgeKappa {
     pub age_days: Option<f64>,
     /// Cohen's kappa, from -1 to 1; `None` if it is undefined because people gave all outputs the same label.
     pub kappa: Option<f64>,
-    /// The labelled outputs behind kappa, and its uncertainty.
+    /// The number of labelled outputs, and the interval of kappa.
     pub labels: Labels,
     /// The number of labelled outputs without a readable reply, and the number of all outputs.
     ///
@@ -200,7 +200,7 @@ impl JudgeKappa {
     }
 }
 
-/// The labelled outputs behind a kappa, and its uncertainty.
+/// The number of labelled outputs from which a kappa was computed, and the interval of this kappa.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Labels {

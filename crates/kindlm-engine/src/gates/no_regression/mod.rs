@@ -38,8 +38,9 @@ const NAMED: usize = 3;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RegressionDemand {
-    /// The fall of the pass rate that the run must exclude, above 0 and at most 1. With `None`, the gate also holds if
-    /// there is too little data.
+    /// The non-inferiority margin: the largest tolerated fall of the pass rate, above 0 and at most 1.
+    ///
+    /// With a margin, the gate is also violated if there is too little data. With `None`, the gate then holds.
     pub margin: Option<f64>,
 }
 
@@ -102,8 +103,9 @@ impl Measurement for NoRegression {
 /// Decides the gate by the comparison of the run with its baseline.
 ///
 /// The engine has no baseline with pass rates, so the caller of a run replaces the gate's result by this result.
-/// Without a comparison, there is nothing to measure, and the error gives the reason. With a margin, the gate is then
-/// violated, because a margin demands evidence. The message names the cases of the baseline that the run does not have.
+/// The error of `comparison` is the reason why there is no comparison. The gate then has nothing to measure, but with a
+/// margin it is violated, because a margin demands evidence. The message names the cases of the baseline that the run
+/// does not have.
 pub fn no_regression(
     demand: RegressionDemand,
     comparison: Result<&Comparison, &str>,

@@ -1,4 +1,4 @@
-//! `probabilisticPassRate`: the minimum share of passed checks that are judged by a model.
+//! `probabilisticPassRate`: the minimum pass rate of the checks that a model judges.
 
 use kindlm_types::Class;
 
