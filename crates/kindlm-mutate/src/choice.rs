@@ -1,14 +1,14 @@
-//! Choices that depend only on a seed, so that the same execution always has the same mutants.
+//! Pseudo-random choices that depend only on a seed, so that the same execution always has the same mutants.
 
 use sha2::{Digest as _, Sha256};
 
-/// A sequence of choices for one operator on one execution.
+/// A pseudo-random sequence of choices for one operator on one execution.
 pub(crate) struct Choice {
     state: [u8; 32],
 }
 
 impl Choice {
-    /// Starts the sequence of a seed and an operator.
+    /// Starts the sequence for a seed and the id of an operator.
     pub(crate) fn new(seed: &str, operator: &str) -> Self {
         Self { state: Sha256::digest(format!("{operator}\n{seed}")).into() }
     }

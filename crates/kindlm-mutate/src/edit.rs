@@ -81,7 +81,7 @@ pub(crate) fn with_last_call(execution: &Execution, call: &ToolCall) -> Executio
     }
     let events = &mut mutant.recorded_events;
     if !events.is_empty() {
-        // A message after all other calls stays the end of the execution.
+        // A message after all other calls stays last.
         let is_message = |it: &Event| matches!(it, Event::Message { role: Speaker::Assistant, .. });
         let is_action =
             |it: &Event| matches!(it, Event::ActionCalled { .. } | Event::ActionResult { .. });

@@ -54,7 +54,7 @@ pub(crate) static JSON: [Operator; 4] = [
     ),
 ];
 
-/// Replaces one value of the answer for which `fits` returns true; `None` if there is no such value.
+/// Replaces one object member of the answer whose value meets `fits`; `None` if there is no such member.
 fn replace(
     original: &Original<'_>,
     choice: &mut Choice,
@@ -70,8 +70,7 @@ fn replace(
     Some(with_json(original.execution, &value))
 }
 
-/// Returns the JSON pointers of the values in objects for which `fits` returns true, also for objects inside lists. The
-/// items of lists are not included.
+/// Returns the JSON pointers of all object members whose value meets `fits`, at any depth. List items are not included.
 fn places(value: &Value, fits: &dyn Fn(&Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];

@@ -45,7 +45,7 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
     all
 }
 
-/// Returns the places of the days in dates: `3 May`, `May 3`, `2026-05-03`.
+/// Returns the byte ranges of the days in dates, such as `3` in `3 May` and `May 3`, and `03` in `2026-05-03`.
 pub(crate) fn days(text: &str) -> Vec<Range<usize>> {
     let found = DAYS.iter().flat_map(|it| it.captures_iter(text));
     found
@@ -54,7 +54,7 @@ pub(crate) fn days(text: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns the places of the numbers that are not part of a date.
+/// Returns the byte ranges of the numbers that are not part of a date.
 pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     let dates: Vec<Range<usize>> =
         DAYS.iter().flat_map(|it| it.find_iter(text)).map(|it| it.range()).collect();
@@ -62,7 +62,8 @@ pub(crate) fn numbers(text: &str) -> Vec<Range<usize>> {
     all.filter(|it| !dates.iter().any(|date| date.start < it.end && it.start < date.end)).collect()
 }
 
-/// Returns the places of capitalized words inside a sentence, except months in dates. Such words are mostly names.
+/// Returns the byte ranges of the capitalized words inside sentences, except months in dates. Such words are mostly
+/// names.
 pub(crate) fn names(text: &str) -> Vec<Range<usize>> {
     let starts: Vec<usize> = sentences(text).iter().map(|it| it.start).collect();
     let all = NAMES.iter().flat_map(|it| it.find_iter(text)).map(|it| it.range());

@@ -65,7 +65,7 @@ struct Mutant {
     verdict: Option<Verdict>,
     /// The indices of the checks that failed.
     failed: Vec<usize>,
-    /// The indices of the failed checks without which the mutant would not be killed.
+    /// The indices of the decisive checks: without such a check, the mutant would not be killed.
     alone: Vec<usize>,
     /// The indices of the checks that could not be decided.
     errored: Vec<usize>,

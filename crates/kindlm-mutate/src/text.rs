@@ -160,9 +160,9 @@ fn change_name(original: &Original<'_>, choice: &mut Choice) -> Option<Execution
     Some(with_output(original.execution, &text, None))
 }
 
-/// Replaces the value of a variable of the test by the value of this variable in another case.
+/// Replaces the value of one test variable in the text by the value of the same variable in another case.
 ///
-/// Returns `None` if the text has no value of a variable, or if no other case has another value.
+/// Returns `None` if the text contains no variable's value, or if no other case has a different value.
 fn other_variable(original: &Original<'_>, choice: &mut Choice, text: &str) -> Option<String> {
     let own = &original.execution.vars;
     // The operator `change-number` changes values without letters.

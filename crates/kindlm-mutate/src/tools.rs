@@ -10,7 +10,7 @@ use crate::edit::{with_call, with_last_call, with_swapped_calls, without_call};
 use crate::json::other_value;
 use crate::operator::Operator;
 
-/// The tool of an added call if this case already calls all tools that it offers and all tools that other cases call.
+/// The tool of an added call, if this case already calls all offered tools and all tools of other cases.
 const FORBIDDEN: &str = "delete_account";
 
 pub(crate) static TOOLS: [Operator; 6] = [
