@@ -154,7 +154,7 @@ pub fn answer(question: &Question, block: &Example) -> Result<Result<Answer, Ask
 ///
 /// Returns the reply unchanged if the question has no mark.
 ///
-/// A judge must repeat the mark of its question, and the reply in a documentation page cannot contain this mark.
+/// A mark is a token in a question that the judge must repeat. The author of a documentation page does not know it.
 pub fn with_marks(reply: &str, question: &str) -> String {
     let Some(mark) = mark_in(question) else { return reply.to_owned() };
     let (mut marked, mut at) = (String::new(), 0);

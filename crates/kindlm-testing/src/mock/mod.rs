@@ -141,7 +141,7 @@ impl MockServer {
         self.shared.refused.load(Ordering::SeqCst)
     }
 
-    /// Returns the maximum number of requests that ran at the same time.
+    /// Returns the maximum number of requests that were in flight at the same time.
     pub fn peak_in_flight(&self) -> usize {
         self.shared.peak.load(Ordering::SeqCst)
     }

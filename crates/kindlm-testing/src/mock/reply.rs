@@ -50,8 +50,9 @@ pub(super) enum Ending {
     CloseInBody,
 }
 
-/// Returns the first question to a judge in a request; `None` if there is no such question. A mark in the text
-/// identifies a question.
+/// Returns the first question to a judge in a request; `None` if there is no such question.
+///
+/// A text is such a question if it contains a mark, which is a token that the judge must repeat.
 fn question(request: &Value) -> Option<&str> {
     match request {
         Value::String(text) => mark_in(text).map(|_| text.as_str()),
@@ -78,8 +79,8 @@ impl MockReply {
 
     /// Adds the mark of a judge's question to a reply that is a JSON object.
     ///
-    /// A judge must repeat the mark of its question, and a reply that a test writes in advance cannot contain this
-    /// mark.
+    /// A mark is a token in a question that the judge must repeat. A test that writes a reply in advance does not know
+    /// the mark.
     pub(super) fn marked(mut self, request: &[u8]) -> Self {
         if let Body::Says(text) = &self.body
             && let Ok(request) = serde_json::from_slice(request)

@@ -1,9 +1,10 @@
 //! A mock model that follows a script in its prompt, for tests of real agents.
 //!
-//! The script is `SCRIPT [step, …]` in the last user text with a script. Each step is one answer of the model: a text
-//! or a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. In the Responses API, a part may also be
-//! `{"search": …}`, and a `tool` part may have a `namespace`. The step `{"status": 401}` refuses the request. After the
-//! last step, the model answers `done`; without a script, it answers `ok`.
+//! The script is `SCRIPT [step, …]` in a message of the user. The last script in a prompt counts. Each step is one
+//! answer of the model: a text or a list of parts. A part is `{"text": …}` or `{"tool": …, "input": {…}}`. In the
+//! Responses API, a part may also be `{"search": …}`, and a `tool` part may have a `namespace`. The step
+//! `{"status": 401}` refuses the request. After the last step, the model answers `done`; without a script, the model
+//! answers `ok`.
 
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ use super::{MockReply, MockRequest};
 /// The tokens of each answer: input including cached tokens, and output.
 pub const TOKENS: (u64, u64) = (150, 50);
 
-/// Replies to a streamed request in the format of Anthropic's API. A request other than a message gets `{}`.
+/// Replies to a streamed request in the format of Anthropic's API. Requests other than `POST …/messages` get `{}`.
 pub fn anthropic(request: &MockRequest) -> MockReply {
     let body = request.json();
     if request.method != "POST" || !request.path.contains("/messages") {

@@ -25,7 +25,7 @@ fn calibration() -> JudgeCalibration {
     }
 }
 
-/// Returns the watches of three judges: one without a change, one with an alarm, and one that was not asked.
+/// Returns the canary results of three judges: an unchanged judge, a changed judge, and a judge that was not asked.
 fn canaries() -> Vec<CanaryWatch> {
     let judge = |judge: &str| CanaryWatch::new(judge, "judge");
     let unchanged = CanaryWatch {
@@ -62,7 +62,7 @@ fn canaries() -> Vec<CanaryWatch> {
 /// - known and unknown costs;
 /// - gates that held, failed, and had nothing to measure;
 /// - a comparison with each kind of change;
-/// - watched judges with and without an alarm.
+/// - judges with canaries, with and without an alarm.
 ///
 /// The report is always the same, so that it can be used in snapshots.
 pub fn sample_report() -> Report {
