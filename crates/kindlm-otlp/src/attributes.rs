@@ -62,7 +62,7 @@ pub(crate) fn indexed(attributes: &Map<String, Value>, prefix: &str) -> Vec<Valu
     list(root)
 }
 
-/// Stores a value at the path of a dotted key. A value on the way that is no object is replaced.
+/// Stores a value at the path of a dotted key. If a parent on the path is not an object, an object replaces the parent.
 fn put(root: &mut Value, key: &str, value: &Value) {
     let mut at = root;
     for part in key.splitn(MAX_DEPTH, '.') {

@@ -59,7 +59,7 @@ fn orphans(spans: &[OtlpSpan]) -> impl Iterator<Item = &OtlpSpan> {
 
 /// Returns true if the parent span of a span is missing, except for a parent in another process.
 ///
-/// If this is true, the start and the end of the trace are unknown.
+/// With such a span, the start and the end of the trace are unknown.
 pub(crate) fn has_orphans(spans: &[OtlpSpan]) -> bool {
     orphans(spans).next().is_some()
 }

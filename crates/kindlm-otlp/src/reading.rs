@@ -168,7 +168,7 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// If the last model request succeeded but its answer is not recorded, 1 and 3 are left out, because they would give
 /// an earlier answer.
 ///
-/// The description names a part of the messages of 2 or 3. It is `None` if all these parts are supported.
+/// The description names an unsupported part of the messages that gave 2 or 3; `None` if all parts are supported.
 fn output(
     tree: &Tree<'_>,
     conversation: &Conversation,

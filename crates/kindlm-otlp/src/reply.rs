@@ -59,7 +59,7 @@ impl Encoding {
         }
     }
 
-    /// Encodes the response to an accepted request, a part of which may be rejected.
+    /// Encodes the response to an accepted request. Some items of the request may be rejected.
     ///
     /// `rejected` has a message for each rejected item. The response has the number of rejected items, and at most
     /// three of the messages. Consecutive equal messages count as one. A client does not send rejected data again.

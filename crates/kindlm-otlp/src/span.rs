@@ -40,9 +40,9 @@ pub struct OtlpSpan {
     pub is_cut: bool,
     /// True if another span has the same id but different content.
     pub is_disputed: bool,
-    /// The name of a log event of the trace whose span did not arrive.
+    /// The name of a log event whose span did not arrive; `None` if the spans of all events arrived.
     ///
-    /// Only the first span of a trace can have a name here; it stands for the whole trace.
+    /// The event belongs to the trace. Only the first span of the trace stores the name.
     pub lost_event: Option<String>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn is_remote(flags: u32) -> bool {
 ///
 /// Returns `None` for a record without ids, and for a record whose name does not begin with `gen_ai.`.
 ///
-/// In older versions of the conventions, the content is in the body, so its members become attributes.
+/// In older versions of the conventions, the body holds the content, so the members of the body become attributes.
 pub(crate) fn event_of_record(
     trace_id: String,
     span_id: String,

@@ -23,8 +23,8 @@ pub(crate) enum Kind {
     Other,
 }
 
-// The attributes of tool spans: one list for each fact about a call. The first attribute of a list that a span has
-// counts.
+// The attributes of tool spans: one list for each fact about a call. If a span has several attributes of a list, the
+// first of them counts.
 const TOOL_NAME: [&str; 3] = ["gen_ai.tool.name", "tool.name", "ai.toolCall.name"];
 const TOOL_ID: [&str; 3] = ["gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id"];
 const TOOL_ARGUMENTS: [&str; 6] = [
