@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 
 use crate::registries;
 
-/// The folders with expected results: pages, snapshots, exchanges, CLI cases and generated files.
+/// The folders with expected results: pages, snapshots, HTTP exchanges of providers, CLI cases and generated files.
 const FOLDERS: [&str; 4] = ["crates", "docs", "fixtures", "schemas"];
 
 /// The contents of files, as digests.

@@ -22,7 +22,7 @@ const LINK: &[&str] = if cfg!(all(target_os = "linux", target_arch = "x86_64", t
 ///
 /// Writes the archive and its SHA-256 digest to `target/dist-archive`. Fails if a command or a disk operation fails.
 pub(crate) fn build(sh: &Shell, root: &Path) -> Result<()> {
-    // `rustc` passes the arguments to the last step only, so no dependency is compiled again.
+    // `cargo rustc` passes the arguments only to the compilation of the binary, so no dependency is compiled again.
     cmd!(sh, "cargo rustc --profile dist -p kindlm-cli --bin kindlm --features full -- {LINK...}")
         .run()?;
     let binary = root.join("target/dist/kindlm");

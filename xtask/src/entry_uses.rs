@@ -1,8 +1,9 @@
 //! Finds registry entries that use another entry.
 //!
-//! What two entries need belongs into a module that is no entry. Code that selects entries is the other half of a
-//! registry, and no entry: it may use entries. Examples are `client` in `kindlm-providers`, which has a match by id,
-//! and the file of the slice. Tests do not count.
+//! Code that two entries need belongs in a module that is not an entry. A module that is not an entry may use entries.
+//! Examples are the file with `REGISTRY`, and `client` in `kindlm-providers`, which selects an entry by its id.
+//!
+//! Tests do not count.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ fn entries(root: &Path, kind: Kind, src: &Path) -> Result<Vec<ModulePath>> {
     Ok(entries)
 }
 
-/// Returns the entry whose file or folder has this module; `None` if the module belongs to no entry.
+/// Returns the entry whose file or folder contains this module; `None` if the module belongs to no entry.
 fn entry_of<'e>(entries: &'e [ModulePath], path: &ModulePath) -> Option<&'e ModulePath> {
     entries.iter().find(|it| path.starts_with(it))
 }

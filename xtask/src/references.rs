@@ -112,7 +112,7 @@ fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     Some(base)
 }
 
-/// Returns the module whose file defines an item, also behind facades.
+/// Returns the module whose file defines an item. Follows facades, which only re-export the item.
 ///
 /// Returns `None` if the path names a module, not an item.
 fn defining(modules: &Modules, path: &ModulePath, depth: usize) -> Option<ModulePath> {

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 impl Kind {
     pub(crate) const ALL: [Self; 4] = [Self::Assertion, Self::Gate, Self::Provider, Self::Reporter];
 
-    /// Returns the files that hold the `mod` lines and the slice of a registry.
+    /// Returns the files that hold the `mod` lines and the `REGISTRY` slice of a registry.
     ///
     /// The folders of the entries are next to these files. Assertions have one file for each group. Fails if the folder
     /// of the assertions cannot be read.
