@@ -7,7 +7,7 @@
 //! - `max_input_tokens`, the maximum number of tokens of a prompt;
 //! - `input_cost_per_token`, `output_cost_per_token`, `cache_read_input_token_cost` and
 //!   `cache_creation_input_token_cost`, the prices of one token in US dollars;
-//! - the price keys with the suffix `_above_200k_tokens`, or another number, which have the prices for longer prompts.
+//! - the price keys with a suffix such as `_above_200k_tokens`, which have the prices for longer prompts.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -113,7 +113,7 @@ struct LongPrompt {
 
 /// Replaces the prices of the vendors in the table by the prices of a file, and returns a summary.
 ///
-/// Entries stay if they have a note, if the file lacks their model, or if [`sources`] lacks their provider.
+/// An entry stays if it has a note, if the file lacks its model, or if [`sources`] lacks its provider.
 ///
 /// # Errors
 ///

@@ -12,7 +12,7 @@ use crate::{circles, entry_uses};
 /// The crates that a library crate must not depend on, even indirectly.
 ///
 /// For example, a program that uses one check must not need an HTTP client. The first text of a pair is the name of the
-/// library crate, which may be followed by options of `cargo tree`.
+/// library crate; options of `cargo tree` may follow the name.
 const FORBIDDEN: [(&str, &[&str]); 22] = [
     ("kindlm-types", &["tokio", "reqwest", "serde_yaml", "yaml_serde", "regex", "jsonschema"]),
     ("kindlm-wire", &["tokio", "reqwest", "regex", "jsonschema"]),

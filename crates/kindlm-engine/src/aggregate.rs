@@ -29,13 +29,13 @@ pub enum AggregateError {
 /// repeat was judged. Otherwise it passes if the rate reaches `pass_rate_min` (0 to 1, with a tolerance of 1e-9). A
 /// passing case is `scored` if one of its repeats is `scored`.
 ///
-/// The numbers exclude:
+/// These do not count:
 ///
-/// - from all numbers: repeats with the outcome `skipped` that were not carried out;
-/// - from the number of repeats: executions with a not-run error;
-/// - from the pass rate: repeats in which no check applied;
-/// - from scores and counts of checks: skipped and errored checks;
-/// - from the mean latency: executions with cached replies, and executions with an error.
+/// - in any number: repeats with the outcome `skipped` that were not carried out;
+/// - in the number of repeats: executions with a not-run error;
+/// - in the pass rate: repeats in which no check applied;
+/// - in scores and counts of checks: skipped and errored checks;
+/// - in the mean latency: executions with cached replies, and executions with an error.
 ///
 /// The failure codes come from gate-severity failures, errored checks, and errors of executions.
 ///

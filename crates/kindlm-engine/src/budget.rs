@@ -269,7 +269,7 @@ impl Drop for Reservation<'_> {
 /// Returns the maximum cost of a request, in US dollars.
 ///
 /// A token has at least one byte, so the prompt has at most as many tokens as bytes. (English text has about one token
-/// for four bytes.) The answer has at most as many tokens as the request allows, or [`LONGEST_ANSWER`].
+/// for four bytes.) The request limits the tokens of the answer; without a limit, [`LONGEST_ANSWER`] counts.
 pub(crate) fn worst_case(prompt: &Prompt, price: &Price) -> f64 {
     let bytes = serde_json::to_vec(prompt).map_or(0, |it| it.len()) as u64;
     let parts = prompt.messages.iter().flat_map(|it| &it.parts);

@@ -59,7 +59,7 @@ impl CheckPlaces {
     }
 }
 
-/// Finds the places of the checks of a test, or of one of its turns.
+/// Finds the places of checks: the checks of a whole test, or the checks of one turn.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PlaceFinder<'a> {
     /// The place of the test; `None` for a suite that is built in code.

@@ -300,7 +300,7 @@ fn suggest_model(suite: &Suite, id: &str) -> String {
     suggest(id, "configured models", suite.models.iter().map(|it| it.id.as_str()))
 }
 
-/// The comparison groups, the histories and the names of a suite that decide which test cases a filter selects.
+/// The parts of a suite that a filter needs to select test cases: comparison groups, histories and names.
 struct Selection<'s> {
     /// The comparison groups with a case that `Filter::only` selects. All members of these groups are run.
     rivals: HashSet<&'s Comparison>,

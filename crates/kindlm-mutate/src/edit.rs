@@ -122,10 +122,10 @@ pub(crate) fn with_swapped_calls(execution: &Execution, first: usize) -> Option<
     Some(mutant)
 }
 
-/// Returns the positions of the events of all calls that share the id of the tool call at the index `at`.
+/// Returns the positions of all call events with the same id as the tool call at the index `at`.
 ///
-/// Some servers give calls of several answers the same id. Such calls are in the same order in the events and in the
-/// tool calls.
+/// Some servers use a call id again in a later answer. Calls with the same id are in the same order in the events and
+/// in the tool calls.
 fn positions_of_calls(execution: &Execution, at: usize) -> Vec<usize> {
     let Some(call) = execution.tool_calls.get(at) else { return Vec::new() };
     let is_call =

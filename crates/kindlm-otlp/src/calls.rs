@@ -1,4 +1,4 @@
-//! Finds tool calls: calls that have a span, and calls that only a model's answer requests.
+//! Finds tool calls: calls with a span of their own, and calls without a span that a model's answer requests.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

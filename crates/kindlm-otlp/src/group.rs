@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::span::{Decoded, LooseEvent, OtlpSpan};
 
-/// The maximum number of spans of a [`Received`], and the maximum number of events that arrive separately from their
-/// spans. A run of an agent usually has hundreds of spans.
+/// The maximum number of spans of a [`Received`]. It is also the maximum number of events that arrive in log records,
+/// separately from their spans. A run of an agent usually has hundreds of spans.
 pub const MAX_SPANS: usize = 100_000;
 
 /// The received spans and events.

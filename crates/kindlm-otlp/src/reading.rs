@@ -165,8 +165,8 @@ fn input(conversation: &Conversation) -> Vec<Message> {
 /// 3. the last text of a model;
 /// 4. the whole output of the last root span that has an output.
 ///
-/// If the last model request succeeded but its answer is not recorded, 1 and 3 are left out, because they would give
-/// an earlier answer.
+/// If the last model request succeeded but its answer is not recorded, 1 and 3 are skipped. They would give an earlier
+/// answer.
 ///
 /// The description names an unsupported part of the messages that gave 2 or 3; `None` if all parts are supported.
 fn output(

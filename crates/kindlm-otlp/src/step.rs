@@ -49,7 +49,7 @@ const OUTPUT: [&str; 4] =
     ["output.value", "traceloop.entity.output", "ai.response.text", "final_result"];
 const OPERATION: &str = "gen_ai.operation.name";
 
-/// Returns the kind that the span declares, or else the kind that its attributes imply.
+/// Returns the kind that the span declares. Without a declaration, the attributes determine the kind.
 pub(crate) fn kind(span: &OtlpSpan, mapping: &SpanMapping) -> Kind {
     if let Some(kind) = declared(span) {
         return kind;

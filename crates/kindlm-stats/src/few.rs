@@ -11,8 +11,8 @@ impl Confusion {
     /// One output is added to each cell of the table of judge and human verdicts. Kappa and its large-sample standard
     /// error are then computed from these counts (Agresti & Coull (1998), *Am. Stat.* 52:119, do so for proportions).
     /// So the middle of the interval is closer to 0 than the value of [`kappa`](Self::kappa). The interval of
-    /// [`kappa`](Self::kappa) itself is too narrow. For 30 outputs of which people pass 9 of 10, that interval
-    /// contains the true value in 86 of 100 samples instead of 95.
+    /// [`kappa`](Self::kappa) itself is too narrow. For 30 outputs and a base rate of 0.9, that interval contains the
+    /// true value in 86 of 100 samples instead of 95.
     ///
     /// Fails if kappa is undefined, or if one rater gave the same answer for all outputs.
     pub fn kappa_interval(&self, confidence: Confidence) -> Result<Interval, Undefined> {

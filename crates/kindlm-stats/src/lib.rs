@@ -6,7 +6,7 @@
 //! A judge decides if outputs pass, and people have judged some of the same outputs. This crate compares the decisions:
 //! - [`Confusion`] counts the answers.
 //! - [`Confusion::kappa`] is the agreement beyond chance.
-//! - [`Confusion::kappa_interval`] and [`kappa_interval_of_sets`] are its intervals for few outputs.
+//! - [`Confusion::kappa_interval`] and [`kappa_interval_of_sets`] are intervals of kappa for few outputs.
 //! - [`Drift`] is the evidence that a judge has changed since its calibration.
 //! - [`best_threshold`] finds the score threshold with the best agreement.
 //! - [`rogan_gladen`] and [`prediction_powered_rate`] correct the pass rate of a judge for its known errors.

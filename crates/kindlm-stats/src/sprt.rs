@@ -42,7 +42,7 @@ pub enum Decision {
     Fail,
 }
 
-/// The exact probabilities of the decisions of a test that ends after a maximum number of repeats.
+/// The exact probability of each decision of a sequential test with a maximum number of repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Characteristics {
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn exact_probabilities() {
-        // The values come from an independent program with a dictionary of states.
+        // The expected values come from an independent program.
         for (fail, pass, rate, max, undecided, mean) in [
             (0.8, 0.95, 0.95, 20, 0.583, None),
             (0.8, 0.95, 0.95, 60, 0.069_190, Some(29.452_18)),

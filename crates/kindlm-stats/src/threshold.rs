@@ -2,7 +2,7 @@
 
 use crate::{Confidence, Confusion, Undefined};
 
-/// The number of parts for cross-validation.
+/// The number of folds of the cross-validation.
 ///
 /// Cross-validation measures a threshold on outputs that were not used to choose it.
 const FOLDS: usize = 10;

@@ -205,7 +205,7 @@ impl<'a> Conversation<'a> {
         Ok(())
     }
 
-    /// Returns the indices of the tool calls in a reply that have no result yet, and that the test must answer.
+    /// Returns the indices of the calls in `reply.tool_calls` that the test must answer.
     ///
     /// The test answers calls of simulated tools. A reply with complete evidence comes from a model's own API, which
     /// requires a result for each call. So the test also answers calls of unknown tools in such a reply, with an error.

@@ -452,7 +452,7 @@ impl<'r, 'a> RunTally<'r, 'a> {
 
     /// Stores new executions and counts them.
     ///
-    /// Executions that never started are not stored, so that a resumed run executes them.
+    /// Executions that did not start are not stored, so a resumed run carries them out.
     fn take(&mut self, mut new: Vec<(usize, ExecutionResult)>) {
         let record = self.running.run.record;
         let not_begun: Vec<_> = new.extract_if(.., |(_, it)| it.was_never_begun()).collect();

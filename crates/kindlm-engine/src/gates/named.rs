@@ -31,7 +31,7 @@ pub(super) struct PerName {
     pub(super) missing: &'static str,
     /// The function that returns the named part of the suite.
     pub(super) subject: for<'a> fn(&'a str) -> Subject<'a>,
-    /// The function that counts the results of a case that belong to the name.
+    /// The function that counts a case's results for this name.
     pub(super) count: fn(&CaseResult, &str) -> Counts,
 }
 

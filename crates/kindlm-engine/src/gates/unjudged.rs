@@ -39,8 +39,8 @@ impl Unjudged {
 
     /// Returns the result of a gate that measured nothing.
     ///
-    /// The gate is violated if a check of the kind is errored. It is also violated if executions ended before their
-    /// checks, unless a check of the kind was skipped. `start` and `limit` are parts of the message.
+    /// The gate is violated if a check of the gate's kind of checks is errored. It is also violated if executions ended
+    /// before their checks, unless a check of this kind was skipped. `start` and `limit` are parts of the message.
     pub(super) fn result(
         self,
         id: &str,

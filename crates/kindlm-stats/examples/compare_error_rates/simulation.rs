@@ -59,7 +59,9 @@ const fn row(name: &'static str, population: Population, cases: usize, repeats: 
     Row { name, population, cases, repeats }
 }
 
-/// The share of pairs of runs in which each rule reports a regression, and two measures of the comparison.
+/// The alarm rate of each rule: the share of pairs of runs in which the rule reports a regression.
+///
+/// The last two fields are measures of the comparison itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alarms {
     /// Rule: the rate of any case fell.

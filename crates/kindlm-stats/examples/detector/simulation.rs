@@ -8,8 +8,8 @@ use kindlm_stats::{Detector, DetectorState};
 /// average.
 pub(crate) const MEAN: f64 = 10_000.0;
 
-/// The totals of many streams: the number of streams, of streams with an alarm, and of results until the alarm or the
-/// end.
+/// The totals of many streams. `alarms` counts the streams with an alarm. `results` counts the results until the alarm
+/// or the end of the stream.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lengths {
     streams: u32,
