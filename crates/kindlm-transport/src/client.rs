@@ -340,8 +340,8 @@ impl HttpTransport {
         }
     }
 
-    /// Returns the look-up of variables for a request. The look-up includes a printed credential. It also includes a
-    /// new signature if requests of the provider are signed. Fails if the key cannot sign.
+    /// Returns a look-up of variables for a request. It also resolves the variables of `issued`, and those of a new
+    /// signature if the provider has a signing key. Fails if the key cannot sign.
     pub(crate) fn env_of(
         &self,
         provider: &str,

@@ -19,8 +19,10 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// A credential is renewed this many seconds before its expiration.
 const EARLY: i64 = 5 * 60;
 
-/// The shortest time between a run that did not help and the next run of the command. A run does not help if the
-/// command fails, or if its credential is refused or expires soon.
+/// The minimum time before the command runs again after one of these runs:
+/// - The run failed.
+/// - The run printed a credential that expires soon.
+/// - A refused credential without a known expiration caused the run.
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// The maximum length of a key in bytes.
@@ -71,7 +73,7 @@ pub enum CredentialForm {
 }
 
 impl CredentialForm {
-    /// Returns the variables of requests that stand for parts of the credential.
+    /// Returns the names of the request variables that the credential sets.
     fn variables(self) -> &'static [&'static str] {
         match self {
             Self::Key => &[KEY_COMMAND],
@@ -92,7 +94,8 @@ pub(crate) struct IssuedCredential {
 }
 
 impl IssuedCredential {
-    /// Returns a look-up of variables that also resolves the parts of this credential.
+    /// Returns a look-up of variables that takes the variables of this credential from its values. All other variables
+    /// come from `env`.
     pub(crate) fn over(&self, env: &Env) -> Env {
         let (issued, env) = (self.clone(), Arc::clone(env));
         Arc::new(move |name: &str| {
@@ -127,7 +130,7 @@ struct State {
     issued: Option<IssuedCredential>,
     /// The time and the reason of the last run's failure; `None` unless the last run failed.
     failed: Option<(Instant, String)>,
-    /// The time of the last run because of a refused credential.
+    /// The time of the last run that a refused credential caused; `None` before such a run.
     renewed: Option<Instant>,
 }
 
@@ -155,9 +158,9 @@ impl Credential {
         }
     }
 
-    /// Returns a newer credential than one that the provider refused; `None` if there is none. Runs the command only if
-    /// the refused credential has expired or has no known expiration. Without a known expiration, the command runs at
-    /// most once a minute. Fails if the command fails.
+    /// Returns a credential that is newer than `refused`; `None` if there is none. Runs the command only if `refused`
+    /// has expired or has no known expiration. Without a known expiration, the command runs at most once a minute.
+    /// Fails if the command fails.
     pub(crate) async fn after_refusal(
         &self,
         refused: &IssuedCredential,
@@ -443,7 +446,7 @@ mod tests {
             (Some(1), true, true),
             (Some(0), true, false),
         ] {
-            // The clock of a machine that has just started has no earlier time.
+            // Soon after the start of the machine, an `Instant` cannot represent a time that is long ago.
             let Some(printed) = (if is_recent { Some(Instant::now()) } else { long_ago }) else {
                 continue;
             };

@@ -1,8 +1,8 @@
 //! The HTTP transport of model APIs: an HTTP client, timeouts, rate limits, retries.
 //!
-//! Codecs define requests and interpret responses. Only the transport resolves the names of environment variables, and
-//! only the transport waits. The HTTP client is built on the first request. Without the feature `http`, the crate has
-//! only the types of [requests](HttpRequest) and [responses](HttpResponse), [`StructuredOutput`] and
+//! Codecs build requests and decode responses. Only the transport reads environment variables, and only the transport
+//! waits for rate limits and retries. The HTTP client is built on the first request. Without the feature `http`, the
+//! crate has only the types of [requests](HttpRequest) and [responses](HttpResponse), [`StructuredOutput`] and
 //! [`Limits`](limit::Limits).
 
 #[cfg(feature = "http")]

@@ -54,8 +54,8 @@ impl fmt::Debug for HeaderValue {
 /// The authorization of a request to AWS. The transport reads the credentials from the environment, or from the output
 /// of the provider's command. Then the transport adds the authorization to the request.
 ///
-/// A key in the variable `key` is sent as a bearer token. Without such a key, the request is signed with the
-/// credentials in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
+/// The value of the environment variable `key` is sent as a bearer token. If this variable is not set, the request is
+/// signed with the credentials in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, if set, `AWS_SESSION_TOKEN`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AwsAuth {
@@ -63,14 +63,15 @@ pub struct AwsAuth {
     pub service: String,
     /// The region in the signature, such as `us-east-1`.
     pub region: String,
-    /// The environment variable of a key that replaces the signature. `None` if the service has no such keys.
+    /// The name of an environment variable with a bearer token, which replaces the signature. `None` if the service
+    /// accepts no bearer tokens.
     pub key: Option<String>,
 }
 
 impl AwsAuth {
     /// Creates an authorization for a service in a region.
     ///
-    /// `key` is the environment variable of a key that replaces the signature.
+    /// `key` is the name of an environment variable with a bearer token, which replaces the signature.
     pub fn new(service: impl Into<String>, region: impl Into<String>, key: Option<String>) -> Self {
         Self { service: service.into(), region: region.into(), key }
     }
@@ -81,7 +82,7 @@ impl AwsAuth {
 pub struct HttpRequest {
     /// The method; `POST` by default.
     pub method: Method,
-    /// The address. A key in the address is written as a placeholder of `marks`.
+    /// The address. A placeholder of `marks` stands for a key in the address.
     pub url: String,
     /// The names and values of the headers, in order.
     pub headers: Vec<(String, HeaderValue)>,
@@ -133,8 +134,8 @@ pub const SIGNATURE: &str = "signature()";
 /// The variable of an [`EnvMark`] that stands for the time of the signature, in milliseconds since 1970.
 pub const SIGNATURE_TIMESTAMP: &str = "signatureTimestamp()";
 
-/// The provider's setting with a command that prints the key. As a variable in a request, this name stands for the
-/// current key, and is not read from the environment.
+/// The provider's setting with a command that prints the key. In a request, the variable of this name holds the key
+/// that the command printed. It is no environment variable.
 pub const KEY_COMMAND: &str = "apiKeyCommand";
 
 /// A complete HTTP response.
@@ -154,7 +155,7 @@ pub struct HttpResponse {
 /// The arrival of a piece of a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Arrival {
-    /// The end of the piece: the number of bytes of the body that had arrived with it.
+    /// The number of bytes of the body that had arrived, including this piece.
     pub end: usize,
     /// The time since the request was sent.
     pub after: Duration,

@@ -18,7 +18,7 @@ pub const MAX_BODY: u64 = 32 * 1024 * 1024;
 /// The default timeout for connecting, including TLS: 30 seconds.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The default limit for a pause within a response: 1 minute.
+/// The default maximum time between two chunks of a response: 1 minute.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A function that runs a command line with a time limit, and returns its stdout. The error is the reason, with masked
@@ -39,7 +39,7 @@ pub struct TransportOptions {
     pub max_body: u64,
     /// The timeout for connecting, independent of the request timeout.
     pub connect_timeout: Duration,
-    /// The limit for a pause within a response, independent of the request timeout.
+    /// The maximum time between two chunks of a response, independent of the request timeout.
     pub idle_timeout: Duration,
     /// True to use the proxies of `HTTPS_PROXY`, `HTTP_PROXY` and `ALL_PROXY`, or else of the operating system.
     ///

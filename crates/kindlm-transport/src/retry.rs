@@ -26,7 +26,7 @@ pub struct RetryPolicy {
     pub min_delay: Duration,
     /// The upper limit of the wait before the first retry. Each further retry doubles this limit.
     pub base_delay: Duration,
-    /// The longest wait that the provider did not request.
+    /// The longest back-off. It does not limit waits that the provider requests.
     pub max_delay: Duration,
     /// The longest wait that a provider may request. A longer wait makes calls fail.
     pub max_retry_after: Duration,
@@ -364,7 +364,8 @@ pub fn wait_of(value: &str, date: Option<&str>) -> Option<Duration> {
     Some(then.duration_since(now).unwrap_or(Duration::ZERO))
 }
 
-/// Returns a wait of at most one day; `None` if the number is not a valid duration.
+/// Converts `value` to a wait of at most one day. `per_second` is the number of units in a second. Returns `None` for a
+/// value that is negative or not finite.
 fn wait(value: f64, per_second: f64) -> Option<Duration> {
     let seconds = value / per_second;
     (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(86_400.0)))

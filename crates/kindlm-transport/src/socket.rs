@@ -33,7 +33,7 @@ pub struct Socket {
     provider: String,
     /// The secrets of the request, which messages may repeat.
     secrets: [Secrets; 2],
-    /// The bytes that the server may still send.
+    /// The number of bytes that the server may still send.
     left: usize,
     opened: Instant,
 }
@@ -119,7 +119,7 @@ impl HttpTransport {
         let response = client.execute(handshake).await.map_err(|err| fault.connection(&err))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let status = response.status().as_u16();
-            // The status says enough if the body cannot be read or is too large.
+            // If the body cannot be read, the error shows only the status.
             let body = self
                 .read_response(response, &fault, Instant::now())
                 .await

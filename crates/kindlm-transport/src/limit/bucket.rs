@@ -7,10 +7,11 @@ use tokio::time::Instant;
 /// The longest wait that a bucket returns.
 const DAY: Duration = Duration::from_hours(24);
 
-/// A token bucket. Its capacity is the amount of one second, at least 1. Its level may become negative.
+/// A token bucket. Its capacity is the amount that is refilled in one second, at least 1. Its level may become
+/// negative.
 ///
-/// So the bucket can admit amounts larger than its capacity, and correct estimates that were too low. The average rate
-/// stays within the limit.
+/// A negative level lets the bucket admit amounts larger than its capacity, and correct estimates that were too low.
+/// The average rate stays within the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     per_second: f64,
@@ -27,7 +28,8 @@ impl Bucket {
         Self { per_second, capacity, level: capacity, at: now }
     }
 
-    /// Returns the time at which this amount is available; `None` for immediately.
+    /// Returns the time at which this amount is available; `None` if it is available now. An amount above the capacity
+    /// is available when the bucket is full.
     pub(super) fn ready(&mut self, amount: f64, now: Instant) -> Option<Instant> {
         self.refill(now);
         let missing = amount.min(self.capacity) - self.level;

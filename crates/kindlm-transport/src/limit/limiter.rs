@@ -309,8 +309,8 @@ impl State {
         Entry::Now(self.window.send(self.in_flight))
     }
 
-    /// If the limits admit the request now, takes its amounts and returns `None`. Otherwise returns the next time to
-    /// try.
+    /// If the limits admit the request now, takes its amounts from the token buckets, and returns `None`. Otherwise
+    /// returns the time of the next attempt.
     #[expect(clippy::cast_precision_loss, reason = "estimates are far below 2⁵³")]
     fn not_before(&mut self, queued: &QueuedCall<'_>) -> Option<Instant> {
         if self.closed.is_none() && self.requests.is_none() && self.tokens.is_none() {
@@ -395,8 +395,8 @@ impl Permit<'_> {
     }
 
     /// Records a refusal, and returns the duration of the current series of refusals. Returns `None` for any other
-    /// error. A refusal more than `apart` after the last refusal starts a new series, because no request was sent in
-    /// between.
+    /// error. A gap of more than `apart` between two refusals starts a new series, because no request was sent in the
+    /// gap.
     pub fn silence(&self, err: &ProviderError, apart: Duration) -> Option<Duration> {
         if !is_refusal(err) {
             return None;

@@ -33,16 +33,17 @@ struct Open {
     opened: Option<Instant>,
 }
 
-/// The number of failed calls that opens the circuit after a refusal. The last call did not reach the provider, did not
-/// find the model, or got a status from 403 to 405.
+/// The number of failed calls that opens the circuit if the last call:
+/// - could not reach the provider
+/// - did not find the model
+/// - got a status from 403 to 405
 const REFUSED: u32 = 3;
 
-/// The duration of an outage that opens the circuit of a provider that has answered before. A server restart is
-/// shorter.
+/// If a provider has answered before, an outage of this duration opens its circuit. A server restart is shorter.
 const OUTAGE: Duration = Duration::from_mins(3);
 
-/// The number of failed calls that opens the circuit to a model that has never answered. The last call must have ended
-/// with a server error, a timeout or an unreadable answer.
+/// The number of failed calls after which the circuit to a model opens, if the model has never answered. The last call
+/// must have ended with a server error, a timeout or an unreadable answer.
 const FAILED: u32 = 10;
 
 impl RateLimiters {

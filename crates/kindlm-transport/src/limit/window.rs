@@ -1,13 +1,13 @@
 //! The number of concurrent requests that a provider accepts. It is learned from answers and refusals.
 //!
-//! The window uses additive increase and multiplicative decrease, as TCP does (RFC 5681). A refusal halves the window,
-//! or shrinks it further. While the window is below that half, a full window of answers doubles it. Later, a full
-//! window of answers adds an eighth of that half. The window grows more slowly at the largest load without refusals, so
-//! that probing causes few refusals.
+//! The window uses additive increase and multiplicative decrease, as TCP does (RFC 5681). A refusal sets the threshold
+//! to half of the load, and shrinks the window to the threshold or below. Below the threshold, a full window of answers
+//! doubles the window. Above the threshold, a full window of answers adds an eighth of the threshold. At the largest
+//! load without refusals, the window grows more slowly, so that probing causes few refusals.
 
 use std::num::NonZeroU32;
 
-/// The minimum number of answers before the window grows beyond the ceiling. This limits the share of refused
+/// The minimum number of answers before the window grows beyond its `ceiling`. This limits the share of refused
 /// requests to about one in 64.
 const CAUTION: f64 = 64.0;
 
@@ -62,7 +62,7 @@ impl Window {
         Sent { load, epoch: self.epoch }
     }
 
-    /// Records an answer, and widens the window if at least half of it was used.
+    /// Records an answer. Widens the window if at least half of the window was used when the request was sent.
     pub(super) fn answered(&mut self, sent: Sent) {
         self.ceiling = self.ceiling.max(sent.load);
         // A mostly unused window gives no evidence for a wider window.
@@ -91,8 +91,8 @@ impl Window {
 
     /// Records a refusal, and narrows the window. Returns true if the refused request was the only one in flight.
     ///
-    /// `in_flight` includes this request. If no other request was in flight, the request came too soon; there were not
-    /// too many parallel requests.
+    /// `in_flight` includes this request. The only request in flight was refused because it came too soon, not because
+    /// of too many concurrent requests.
     pub(super) fn refused(&mut self, sent: Sent, in_flight: u32) -> bool {
         let left = in_flight.saturating_sub(1);
         let load = sent.load.max(in_flight);
