@@ -31,8 +31,8 @@ pub trait Codec: fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Adds the session that a response names to the prompt. By default, the prompt is unchanged. Fails if the response
-    /// is a failure, or names no session.
+    /// Returns the prompt with the session that `response` has opened. By default, the prompt is unchanged. Fails if
+    /// the response is a failure, or has no session id.
     fn in_session(
         &self,
         prompt: &Prompt,

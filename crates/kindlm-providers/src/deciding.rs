@@ -12,8 +12,8 @@ const FREE: [&str; 6] =
 const CREDENTIALS_COMMAND: &str = "credentialsCommand";
 /// The key of the declared evidence. The evidence changes the evaluation of answers, but not the answers.
 const EVIDENCE: &str = "evidence";
-/// The keys of a vendor's address, region, project and organization, and of a script's file. These places do not change
-/// the model, and a script is identified by its content.
+/// The keys of a vendor's address, region, project and organization, and of a script's file. These settings do not
+/// change the answers of a vendor's model. A script is identified by its content, not by its path.
 const PLACE: [&str; 5] = ["baseUrl", "region", "project", "organization", "file"];
 
 /// The configuration that determines the answers of a provider. The content of its files is not included.

@@ -203,8 +203,8 @@ pub fn is_model_api(known: &Providers, name: &str, config: &Value) -> bool {
     })
 }
 
-/// Returns the test variables in a provider's requests, which only `http` and `websocket` have. Each has the problem to
-/// report if no test defines it.
+/// Returns the test variables in the requests of a provider; empty except for `http` and `websocket`. The problem is
+/// reported if no test defines the variable.
 pub fn named_vars(
     known: &Providers,
     name: &str,

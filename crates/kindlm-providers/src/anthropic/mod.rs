@@ -61,7 +61,8 @@ struct Config {
     /// same beginning cost less.
     #[serde(default)]
     prompt_cache: bool,
-    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the body of chat requests, as in the API. If KindLM sends an object under the same key, the
+    /// two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,

@@ -25,7 +25,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
         id: "bedrock",
         summary: "Every model of Amazon Bedrock, by its Converse API.",
         since: "0.1.0",
-        // Credentials of AWS are no single key; see `AwsAuth`.
+        // AWS needs several variables instead of one key; see `AwsAuth`.
         key_variable: None,
         shorthand: true,
         wraps_agent: false,
@@ -58,7 +58,8 @@ struct Config {
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the body of chat requests, as in the API. If KindLM sends an object under the same key, the
+    /// two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
@@ -73,7 +74,7 @@ const REGION: &str = "us-east-1";
 const KEY: &str = "AWS_BEARER_TOKEN_BEDROCK";
 const EMBEDDING_MODEL: &str = "amazon.titan-embed-text-v2:0";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 5] =
     ["modelId", "messages", "system", "toolConfig/tools", "inferenceConfig/maxTokens"];
 
@@ -350,7 +351,7 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Returns the token usage. Bedrock counts cache reads and cache writes outside of `inputTokens`.
+/// Returns the token usage. At Bedrock, `inputTokens` does not include cache reads and cache writes.
 fn usage(usage: &Value) -> Usage {
     let cached = counted(&usage["cacheReadInputTokens"]);
     let written = counted(&usage["cacheWriteInputTokens"]);

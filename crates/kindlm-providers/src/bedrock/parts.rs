@@ -45,7 +45,7 @@ fn of_media(media: &Media) -> Result<Value, Refused> {
 
 /// Returns a raw part as a block. Blocks of this API are sent unchanged, except for `data:` URLs in them.
 ///
-/// promptfoo also reads images in the forms of Anthropic and `OpenAI`.
+/// Images in the formats of Anthropic and `OpenAI` are converted, because promptfoo accepts them too.
 fn of_raw(value: &Value) -> Result<Value, Refused> {
     let source = &value["source"];
     match value["type"].as_str() {
@@ -73,8 +73,8 @@ fn of_raw(value: &Value) -> Result<Value, Refused> {
     }
 }
 
-/// Returns a block of this API. A `data:` URL in `bytes` is replaced by its data. Fails for a media with neither
-/// `bytes` nor an S3 location.
+/// Returns a block of this API. A `data:` URL in `bytes` is replaced by its data. Fails for an image, a document or a
+/// video with neither `bytes` nor an S3 location.
 fn own_block(value: &Value) -> Result<Value, Refused> {
     let mut block = value.clone();
     for kind in ["image", "document", "video"] {
@@ -106,7 +106,7 @@ fn image(media_type: &str, data: &str) -> Value {
     json!({"image": {"format": format_of(media_type), "source": {"bytes": data}}})
 }
 
-/// Returns a document. The API accepts no dots in its name.
+/// Returns a document. The API rejects dots in the name of a document.
 fn document(media_type: &str, name: &str, data: &str) -> Result<Value, Refused> {
     let format = DOCUMENTS.iter().find(|(it, _)| *it == media_type).map(|(_, it)| *it);
     let format = format.ok_or_else(|| {

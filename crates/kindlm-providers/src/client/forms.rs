@@ -26,8 +26,8 @@ impl Forms {
         }
     }
 
-    /// Records that a model needs this form. Does nothing if the same or a later form is recorded already. Returns true
-    /// if the form was recorded.
+    /// Records that a model needs this form. Does nothing if this form, or a later one in the order schema, tool, none,
+    /// is already recorded. Returns true if the form was recorded.
     pub(crate) fn learn(&self, model: &str, form: StructuredOutput) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_news = known.get(model).is_none_or(|it| *it < form);
@@ -43,8 +43,8 @@ pub(crate) trait InForm: Sized {
     /// Returns the prompt, changed so that it requests the answer in this form.
     fn asked(self, prompt: &Prompt) -> Cow<'_, Prompt>;
 
-    /// Returns the reply in the shape of a schema answer. For the tool form, the arguments of the answer tool become
-    /// the reply's text.
+    /// Returns the reply as if the prompt had requested a schema. For the tool form, the arguments of the answer tool
+    /// become the reply's text.
     fn read_reply(self, prompt: &Prompt, reply: Reply) -> Reply;
 
     /// Returns the form to try next, if the error shows that the server does not support this form. Returns `None` for
@@ -93,7 +93,7 @@ impl InForm for StructuredOutput {
         let message = err.message.to_lowercase();
         let names = |words: &[&str]| words.iter().any(|it| message.contains(it));
         match self {
-            // Bedrock asks for a schema with a forced tool, which some of its models reject.
+            // For a schema, the request to Bedrock forces a tool call. Some models of Bedrock reject a forced call.
             Self::Schema => names(&[
                 "response_format",
                 "response format",

@@ -266,7 +266,7 @@ impl Client {
         })
     }
 
-    /// Returns the ports of this client: its models. With the feature `process`, the ports include commands and agents.
+    /// Returns the interface to the models of this client. With the feature `process`, it includes commands and agents.
     pub fn ports(&self) -> Ports<'_> {
         let ports = Ports::new(self);
         #[cfg(feature = "process")]

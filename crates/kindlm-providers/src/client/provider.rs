@@ -1,4 +1,4 @@
-//! The state of one provider: its connection, rate limiters and accepted forms.
+//! The state of one provider: its connection, rate limiters and structured-output forms.
 
 use kindlm_types::{Files, Problem, ProviderError, Reply, suggest};
 use serde_json::Value;
@@ -71,7 +71,7 @@ impl Provider {
     pub(super) fn form(&self, model: &str) -> FormChoice {
         match &self.via {
             Via::Http(codec) => codec.form(model),
-            // No API over a websocket takes a schema of the answer.
+            // The websocket APIs do not accept a schema for the answer.
             #[cfg(feature = "websocket")]
             Via::Socket(_) => FormChoice::Fixed(StructuredOutput::None),
             _ => FormChoice::Fixed(StructuredOutput::Schema),
@@ -117,8 +117,8 @@ pub(super) fn connect(
     open(registration, &config, files)
 }
 
-/// Reads the TLS settings and the signing key of a provider, which only `http` has. Fails with the problems of their
-/// files.
+/// Reads the TLS settings and the signing key of a provider. Only the provider `http` has such settings. Fails with the
+/// problems of the certificate and key files.
 pub(super) fn security_of(
     known: &Providers,
     name: &str,

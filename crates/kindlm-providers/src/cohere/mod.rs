@@ -45,7 +45,8 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
-    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the body of chat requests, as in the API. If KindLM sends an object under the same key, the
+    /// two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
@@ -55,7 +56,7 @@ const BASE: &str = "https://api.cohere.com";
 const CHAT: &str = "/chat";
 const EMBEDDING_MODEL: &str = "embed-v4.0";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 5] = ["model", "messages", "tools", "stream", "max_tokens"];
 
 #[derive(Debug)]
@@ -188,7 +189,7 @@ fn rule(facts: &Facts) -> Option<ProviderErrorKind> {
     }
 }
 
-/// Returns an image in Cohere's form.
+/// Encodes an image in Cohere's format.
 fn media(media: &Media) -> Result<Value, Refused> {
     match media.kind {
         MediaKind::Image => content::openai(media),

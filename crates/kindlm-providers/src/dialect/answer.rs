@@ -41,8 +41,8 @@ impl Reader<'_> {
         failure::of_body(self, status, value)
     }
 
-    /// Returns the JSON of a successful response. Fails for an error status, and for a body that is not JSON or repeats
-    /// a key of the answer.
+    /// Returns the JSON of a successful response. Fails for an error status, for a body that is not JSON, and for a
+    /// duplicate of a key in `SAID`.
     pub(crate) fn json(&self, response: &HttpResponse) -> Result<Value, ProviderError> {
         let value = parse(&response.body);
         if !(200..300).contains(&response.status) {
@@ -108,8 +108,8 @@ impl Reader<'_> {
         part.map_err(|it| self.malformed(&it.why, response).with_malformed(it.kind))
     }
 
-    /// Returns the tool calls of a message in the chat dialect. A call without an id gets the id `<made_up><n>`, with
-    /// its number `n` in the conversation.
+    /// Returns the tool calls of a message in the chat dialect. A call without an id gets the id `<made_up><n>`. `n` is
+    /// the number of the call in the conversation.
     pub(crate) fn tool_calls(
         &self,
         prompt: &Prompt,
@@ -163,7 +163,7 @@ const SAID: [&str; 19] = [
     "usageMetadata",
 ];
 
-/// Parses the JSON of a body. Fails with the reason if the body is not JSON or repeats a key of the answer.
+/// Parses the JSON of a body. Fails with the reason if the body is not JSON, or has a duplicate of a key in `SAID`.
 pub(crate) fn parse(body: &[u8]) -> Result<Value, Malformed> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let value = serde_json::from_slice(body).map_err(|err| not_json(body, &err))?;

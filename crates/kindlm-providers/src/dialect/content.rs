@@ -1,35 +1,35 @@
-//! Messages with images, sounds and files, in the forms of the vendors.
+//! Encodes messages with images, sounds and files in the vendors' formats.
 
 use kindlm_types::{
     ContentPart, Media, MediaKind, Message, Prompt, ProviderError, ProviderErrorKind,
 };
 use serde_json::{Value, json};
 
-/// The reason why an API cannot take a media, with advice.
+/// The reason why an API does not accept an image, a sound or a file, with advice.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
-/// The form of a media in a vendor's API.
+/// A function that encodes an image, a sound or a file in a vendor's format.
 pub(crate) type MediaForm = fn(&Media) -> Result<Value, Refused>;
 
-/// The forms of parts in a vendor's API.
+/// The functions that encode message parts in a vendor's format.
 #[derive(Clone, Copy)]
 pub(crate) struct PartForms {
     /// The provider's id, for errors.
     pub(crate) provider: &'static str,
     pub(crate) text: fn(&str) -> Value,
     pub(crate) media: MediaForm,
-    /// The form of a raw part, which the suite writes in the form of an API.
+    /// Encodes a raw part: JSON that the suite has written for an API.
     pub(crate) raw: fn(&Value) -> Value,
 }
 
 impl PartForms {
-    /// Creates the forms of an API whose text parts have the form of OpenAI's chat API. Raw parts are sent unchanged.
+    /// Creates the encoders of an API that uses the text parts of OpenAI's chat API. Raw parts are sent unchanged.
     pub(crate) const fn chat(provider: &'static str, media: MediaForm) -> Self {
         Self { provider, text: chat_text, media, raw: Value::clone }
     }
 
-    /// Returns the parts of a message. Fails if the API does not accept one of them.
+    /// Encodes the parts of a message. Fails if the API does not accept one of them.
     pub(crate) fn encode_parts(&self, message: &Message) -> Result<Vec<Value>, ProviderError> {
         let form = |part: &ContentPart| match part {
             ContentPart::Text(text) => Ok((self.text)(text)),
@@ -42,7 +42,7 @@ impl PartForms {
     }
 }
 
-/// Returns the error for a media that an API does not accept.
+/// Returns the error for an image, a sound or a file that an API does not accept.
 pub(crate) fn refused(provider: &str, media: &Media, Refused(why): &Refused) -> ProviderError {
     unsupported(provider, &media.label(), why)
 }
@@ -81,7 +81,7 @@ fn check_texts(provider: &str, messages: &[Message], why: &str) -> Result<(), Pr
     }
 }
 
-/// Returns the data in Base64. Fails for an address, and for a media whose data was not recorded.
+/// Returns the data in Base64. Fails if `media` has an address instead of data, or if its data was not recorded.
 pub(crate) fn data(media: &Media) -> Result<&str, Refused> {
     media.data().ok_or_else(|| match media.url {
         Some(_) => Refused(
@@ -91,7 +91,7 @@ pub(crate) fn data(media: &Media) -> Result<&str, Refused> {
     })
 }
 
-/// Returns the data as a `data:` URL, or the address. Fails for a media whose data was not recorded.
+/// Returns the data as a `data:` URL, or the address. Fails if the data was not recorded.
 pub(crate) fn address(media: &Media) -> Result<String, Refused> {
     media.address().ok_or_else(unrecorded)
 }
@@ -124,7 +124,8 @@ fn chat_text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// Returns a media in OpenAI's chat form. Compatible servers support more formats of sounds than OpenAI.
+/// Encodes an image, a sound or a file in the format of OpenAI's chat API. Compatible servers support more audio
+/// formats than OpenAI.
 pub(crate) fn openai(media: &Media) -> Result<Value, Refused> {
     Ok(match media.kind {
         MediaKind::Image => json!({"type": "image_url", "image_url": {"url": address(media)?}}),
@@ -146,7 +147,7 @@ pub(crate) fn openai(media: &Media) -> Result<Value, Refused> {
     })
 }
 
-/// Returns the format of a sound as OpenAI names it: `mp3` or `wav`, or else the subtype.
+/// Returns OpenAI's name of an audio format: `mp3` or `wav`, or else the subtype of the media type.
 fn audio_format(media_type: &str) -> &str {
     match media_type {
         "audio/mpeg" | "audio/mp3" => "mp3",

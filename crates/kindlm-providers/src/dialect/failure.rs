@@ -104,8 +104,8 @@ fn kind(facts: &Facts) -> Kind {
         408 => Kind::Timeout,
         429 => Kind::RateLimited,
         503 | 529 => Kind::Overloaded,
-        // A conflict (409) is a lock of another request: a state of the server, not a fault of the request. A status
-        // below 400 is a gateway's 200 answer that holds only an error.
+        // Status 409 means that another request holds a lock, so the request itself has no fault. A status below 400
+        // comes from a gateway that reports errors with status 200.
         409 | 500..=599 | 0..=399 => Kind::Server,
         _ => Kind::InvalidRequest,
     }
@@ -172,8 +172,8 @@ fn is_forbidden(facts: &Facts) -> bool {
         || facts.message_contains(&["api key", "permission", "not authorized", "unauthorized"])
 }
 
-/// Returns the vendor's message from the first place that has one, truncated. Vendors use different places. Returns
-/// `None` if no place has a message.
+/// Returns the vendor's message, truncated. Vendors use different keys, and the first key with a message counts.
+/// Returns `None` if no key has a message.
 fn message(body: &Value) -> Option<String> {
     let found = [
         body.pointer("/error/message"),

@@ -1,7 +1,7 @@
 //! The parts of an answer: its texts and tool calls. An unreadable part is an error with the reason.
 //!
-//! A skipped part is lost evidence: checks such as `not-contains` would pass wrongly. Each provider locates its
-//! parts; this module validates texts and calls.
+//! A skipped part is lost evidence: checks such as `not-contains` would pass wrongly. Each codec finds the parts in its
+//! API's answers. This module validates their texts and calls.
 
 use kindlm_types::{MalformedKind, Prompt, ToolCall};
 use serde_json::{Value, json};

@@ -190,10 +190,11 @@ pub(crate) fn openai_headers(
     headers
 }
 
-/// Returns the problem of a header whose name denotes a secret, and whose value is in the file.
+/// Returns the problem of a header whose name denotes a secret, if the config file contains the secret itself.
 fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
     let is_literal = matches!(value, HeaderValue::Literal(text) if !text.is_empty());
-    // The first header names a key that Portkey stores. The second header identifies a conversation.
+    // The first header names a key that Portkey stores. The second header identifies a conversation. Neither is a
+    // secret.
     let is_name = ["x-portkey-virtual-key", "x-openclaw-session-key"]
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it));
@@ -285,7 +286,7 @@ fn secret_in(parent: &str, name: &str, value: &Value) -> Option<String> {
             let is_secret = kindlm_redact::is_telling_name(name) || is_key(text);
             (is_secret && !text.is_empty()).then_some(at)
         }
-        // The items of a list have the name of the list.
+        // The name of a list applies to its texts: `"token": ["abc"]` holds a secret.
         Value::Array(items) => items.iter().enumerate().find_map(|(index, item)| match item {
             Value::String(_) => secret_in(parent, name, item).map(|_| format!("{at}/{index}")),
             other => secret_in(&at, &index.to_string(), other),

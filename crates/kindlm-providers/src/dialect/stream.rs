@@ -155,10 +155,8 @@ fn pieces(response: &HttpResponse) -> Vec<(&[u8], Option<Duration>)> {
     pieces
 }
 
-/// Appends the next piece of a value of the answer: a text to a text, and items to a list. Any other value replaces the
-/// value.
-///
-/// A text beside a list becomes an item of the list.
+/// Appends a piece to `value`: a text to a text, or items to a list. A text and a list become one list. `null` changes
+/// nothing. Any other piece replaces `value`.
 pub(crate) fn append(value: &mut Value, piece: Value) {
     *value = match (value.take(), piece) {
         (value, Value::Null) => value,

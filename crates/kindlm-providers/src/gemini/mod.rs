@@ -47,7 +47,8 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
-    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the body of chat requests, as in the API. If KindLM sends an object under the same key, the
+    /// two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,

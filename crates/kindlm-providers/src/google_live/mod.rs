@@ -50,7 +50,8 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
-    /// Additional keys for the setup message, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the setup message, as in the API. If KindLM sends an object under the same key, the two
+    /// objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     setup: Map<String, Value>,
@@ -62,8 +63,8 @@ struct Config {
     #[serde(default)]
     #[schemars(inner(length(min = 1)))]
     system_instruction: Vec<String>,
-    /// A script that answers tool calls within the exchange: a function of `name` and `args`. By default, an answer
-    /// ends with its calls.
+    /// A script that answers the model's tool calls: a function of `name` and `args`. Without a script, an answer ends
+    /// at its tool calls.
     #[serde(default)]
     #[schemars(length(min = 1))]
     answer_calls: Option<String>,
@@ -89,7 +90,7 @@ enum Output {
 }
 
 const BASE: &str = "wss://generativelanguage.googleapis.com";
-/// The keys that `setup` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `setup` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 10] = [
     "model",
     "tools",
@@ -264,8 +265,8 @@ fn turns(
     if own.is_empty() {
         return Ok(vec![vec![client(history, true)]]);
     }
-    // Gemini 3 needs a complete history, and answers only the live input after it. Other models would answer a
-    // complete history at once.
+    // Other models answer a history with `turnComplete: true` at once. Gemini 3 requires this flag, and answers only
+    // the live input after the history.
     let history = (!history.is_empty()).then(|| client(history, is_gemini_3));
     let turn = |content: &Value| {
         // Models that answer with audio take new turns as live input.

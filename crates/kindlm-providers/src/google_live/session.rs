@@ -13,7 +13,8 @@ use crate::dialect::part::{self, Malformed};
 use crate::dialect::{failure, gemini};
 use crate::{SocketExchange, Step};
 
-/// The text of several rounds. Each round starts on a new line.
+/// The text of several rounds. A round ends at answered tool calls, or before the next turn of the user. Each round
+/// starts on a new line.
 #[derive(Default)]
 struct Rounds {
     text: String,
@@ -69,7 +70,7 @@ impl<'c> Session<'c> {
         }
     }
 
-    /// Reads the calls of a message. Without a script that answers the calls, the answer ends with them.
+    /// Reads the calls of a message. Without a script that answers calls, the answer ends at the calls.
     fn called(&mut self, written: &Value) -> Result<Step, ProviderError> {
         let Value::Array(written) = written else {
             return Err(malformed(Malformed::not_a("a list", "`functionCalls`", written)));
@@ -104,7 +105,7 @@ impl<'c> Session<'c> {
             return Ok(Step::WAIT);
         }
         self.count();
-        // After the responses of tools, the server first ends the turn of the call.
+        // After tool responses, the server first reports the end of the turn that made the calls.
         if std::mem::take(&mut self.awaits_content) {
             return Ok(Step::WAIT);
         }
@@ -267,7 +268,7 @@ fn usage(usage: &Value) -> Usage {
     let total = count(&["totalTokenCount"]);
     let thoughts = count(&["thoughtsTokenCount"]).unwrap_or(0);
     let input = input.map(|it| it.saturating_add(tools));
-    // Some answers count their thoughts within the response.
+    // Some answers include the thoughts in the count of the response.
     let is_within = match (input, response, total) {
         (Some(input), Some(response), Some(total)) => input.saturating_add(response) == total,
         _ => false,

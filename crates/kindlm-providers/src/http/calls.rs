@@ -37,8 +37,8 @@ impl CallsPath {
     }
 }
 
-/// Stores the results in the calls, and returns the status of each call. The status is `None` for an open call. Fails
-/// if a status or a failure mark is invalid.
+/// Stores the results of executed calls in `calls`, and returns the status of each call. The status is `None` for an
+/// open call. Fails if a status or a failure mark is invalid.
 pub(super) fn results(
     calls: &mut [ToolCall],
     written: &Value,

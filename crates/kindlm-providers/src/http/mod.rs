@@ -80,8 +80,8 @@ struct Config {
     /// The template language of the body: placeholders (`plain`, the default) or Jinja (`jinja`).
     #[serde(default)]
     template: Language,
-    /// A script that reads the answer, instead of all paths. It is an expression of `json`, `text` and `context`, a
-    /// function of them, or `file://` and a file.
+    /// A script that reads the answer, and replaces all paths: an expression of `json`, `text` and `context`, a
+    /// function of these three, or a file (`file://read.js`).
     #[serde(default)]
     #[schemars(length(min = 1))]
     transform_response: Option<String>,
@@ -94,8 +94,8 @@ struct Config {
     /// The paths of the token counts.
     #[serde(default)]
     usage_paths: UsagePaths,
-    /// The path of the vector in the answer to a request for an embedding. The text is `{{prompt}}` in the body. An
-    /// empty path is the whole answer.
+    /// The path of the vector in the answer to an embedding request. In the body, `{{prompt}}` inserts the text to
+    /// embed. An empty path selects the whole answer.
     #[serde(default)]
     embedding_path: Option<String>,
     /// The path of the name of the model that answered; `model` by default.
@@ -128,7 +128,7 @@ struct Config {
     evidence: Option<DeclaredEvidence>,
 }
 
-/// The scope of the signatures of requests to AWS.
+/// The service and the region of AWS for which requests are signed.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "HttpAws")]
@@ -519,8 +519,8 @@ fn single_row(vector: &Value) -> &Value {
     }
 }
 
-/// Returns the problems of `aws`: a blank `credentialsCommand`, and another setting that sets `Authorization` as the
-/// signature of AWS does.
+/// Returns the problems of `aws`: a blank `credentialsCommand`, and another setting for the header `Authorization`,
+/// which the AWS signature sets.
 fn check_aws(config: &Config) -> impl Iterator<Item = Problem> {
     let command = config.aws.as_ref().and_then(|it| it.credentials_command.as_deref());
     let blank = command.and_then(|it| settings::check_command("/aws/credentialsCommand", it));
@@ -598,7 +598,7 @@ pub(crate) fn wants_vars(config: &Value) -> bool {
         || !body.is_null() && template::wants_vars(&text)
 }
 
-/// Returns the test variables in a request. Each has the problem to report if no test defines it.
+/// Returns the test variables in a request. The problem is reported if no test defines the variable.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
     let mut found = Vec::new();
     let is_jinja = config["template"] == "jinja";

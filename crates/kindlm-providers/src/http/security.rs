@@ -85,7 +85,8 @@ fn check_tls(tls: &TlsConfig) -> Option<Problem> {
     Some(Problem::new("/tls", message).with_help("a client's certificate needs both files"))
 }
 
-/// Checks the text to sign. Returns the problem of a template that is not filled in.
+/// Checks the text to sign. Returns a problem for a template other than `{{signatureTimestamp}}`, because only this one
+/// is filled in.
 fn check_signature(signature: &SignatureConfig) -> Option<Problem> {
     let rest = ["{{signatureTimestamp}}", "{{ signatureTimestamp }}"]
         .iter()

@@ -45,7 +45,8 @@ struct Config {
     #[serde(default, rename = "organization")]
     #[expect(dead_code, reason = "every provider with a key accepts it")]
     organization: Option<String>,
-    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the body of chat requests, as in the API. If KindLM sends an object under the same key, the
+    /// two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
@@ -55,7 +56,7 @@ const BASE: &str = "https://api.mistral.ai/v1";
 const CHAT: &str = "/chat/completions";
 const EMBEDDING_MODEL: &str = "mistral-embed";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 6] = ["model", "messages", "tools", "stream", "max_tokens", "n"];
 
 #[derive(Debug)]
@@ -163,7 +164,7 @@ fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     Ok(messages)
 }
 
-/// Returns a media in Mistral's form. A sound is sent as its data, or else as its address.
+/// Encodes an image, a sound or a file in Mistral's format. A sound is sent as its data, or else as its address.
 fn media(media: &Media) -> Result<Value, Refused> {
     Ok(match media.kind {
         MediaKind::Image => json!({"type": "image_url", "image_url": content::address(media)?}),

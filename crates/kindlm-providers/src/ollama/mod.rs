@@ -41,7 +41,8 @@ struct Config {
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Additional keys for the body of chat requests, as in the API. Objects that KindLM also sends are merged.
+    /// Additional keys for the body of chat requests, as in the API. If KindLM sends an object under the same key, the
+    /// two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
@@ -50,7 +51,7 @@ struct Config {
 const BASE: &str = "http://localhost:11434";
 const CHAT: &str = "/chat";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 5] = ["model", "messages", "tools", "stream", "options/num_predict"];
 
 #[derive(Debug)]

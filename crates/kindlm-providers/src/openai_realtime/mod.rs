@@ -53,8 +53,8 @@ struct Config {
     /// that holds the value or the token.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// Additional keys of the session, as in the API: `audio`, `reasoning`, … Objects that KindLM also sends are
-    /// merged. `null` removes a key.
+    /// Additional keys of the session, as in the API: `audio`, `reasoning`, … If KindLM sends an object under the same
+    /// key, the two objects are merged. `null` removes a key.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     session: Map<String, Value>,
@@ -66,8 +66,8 @@ struct Config {
     #[serde(default)]
     #[schemars(length(min = 1))]
     instructions: Option<String>,
-    /// A script that answers tool calls within the exchange: a function of `name` and `args`. By default, an answer
-    /// ends with its calls.
+    /// A script that answers the model's tool calls: a function of `name` and `args`. Without a script, an answer ends
+    /// at its tool calls.
     #[serde(default)]
     #[schemars(length(min = 1))]
     answer_calls: Option<String>,
@@ -97,10 +97,10 @@ enum Output {
 
 const BASE: &str = "wss://api.openai.com/v1";
 const REALTIME: &str = "/realtime";
-/// The keys that `session` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `session` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 4] = ["model", "tools", "instructions", "max_output_tokens"];
-/// The keys that `response` must not contain. KindLM sets them in other messages, or needs their default to read the
-/// answer.
+/// The keys that `response` must not contain. KindLM sets these keys in other messages, or relies on
+/// their defaults to read the answer.
 const TAKEN_OF_RESPONSE: [&str; 4] = ["conversation", "input", "tools", "instructions"];
 
 /// A codec of the Realtime API.
@@ -286,7 +286,7 @@ fn add_items(message: &Message, items: &mut Vec<Value>) -> Result<(), ProviderEr
     Ok(())
 }
 
-/// The forms of parts of a message of the user.
+/// The encoders of the parts of a user message.
 const FORMS: PartForms = PartForms {
     provider: "openai-realtime",
     text: |text| json!({"type": "input_text", "text": text}),
@@ -301,7 +301,7 @@ const FORMS: PartForms = PartForms {
     },
 };
 
-/// The forms of parts of an earlier answer.
+/// The encoders of the parts of an earlier answer.
 const ANSWERED: PartForms = PartForms {
     text: |text| json!({"type": "output_text", "text": text}),
     raw: |value| match (value["type"].as_str(), &value["text"]) {
@@ -311,7 +311,7 @@ const ANSWERED: PartForms = PartForms {
     ..FORMS
 };
 
-/// Returns an image in the form of this API.
+/// Encodes an image in the format of this API.
 fn media(media: &Media) -> Result<Value, Refused> {
     match media.kind {
         MediaKind::Image => {

@@ -36,8 +36,8 @@ pub(super) struct HostedTools {
 }
 
 impl HostedTools {
-    /// Checks tools. Fails with a problem for each tool of another type, each tool with a secret, and each invalid
-    /// template.
+    /// Checks tools. Fails with a problem for each tool whose type is not in `HOSTED`, each tool with a secret, and
+    /// each invalid template.
     pub(super) fn new(tools: Vec<Map<String, Value>>) -> Result<Self, Vec<Problem>> {
         let mut problems: Vec<Problem> =
             tools.iter().enumerate().filter_map(|(at, tool)| check_type(at, tool)).collect();

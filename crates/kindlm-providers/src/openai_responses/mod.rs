@@ -74,8 +74,8 @@ struct Config {
     /// True to request a streamed answer, for servers that offer nothing else, and to measure the time to the first token.
     #[serde(default)]
     stream: bool,
-    /// Additional keys for the body of requests, as in the API: `reasoning`, `store`, … Objects that KindLM also sends
-    /// are merged.
+    /// Additional keys for the body of requests, as in the API: `reasoning`, `store`, … If KindLM sends an object under
+    /// the same key, the two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
@@ -84,7 +84,7 @@ struct Config {
 const BASE: &str = "https://api.openai.com/v1";
 const RESPONSES: &str = "/responses";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 9] = [
     "model",
     "input",
@@ -282,7 +282,7 @@ fn input(messages: &[Message]) -> Result<Value, ProviderError> {
     Ok(Value::Array(items))
 }
 
-/// The forms of parts in this API.
+/// The encoders of message parts for this API.
 const FORMS: PartForms = PartForms {
     provider: "openai-responses",
     text: |text| json!({"type": "input_text", "text": text}),
@@ -290,11 +290,11 @@ const FORMS: PartForms = PartForms {
     raw: Value::clone,
 };
 
-/// The forms of parts of an earlier answer.
+/// The encoders of the parts of an earlier answer.
 const ANSWERED: PartForms =
     PartForms { text: |text| json!({"type": "output_text", "text": text}), ..FORMS };
 
-/// Returns an image or a file in the form of this API.
+/// Encodes an image or a file in the format of this API.
 fn media(media: &Media) -> Result<Value, Refused> {
     Ok(match (media.kind, media.data()) {
         (MediaKind::Image, _) => {
@@ -397,7 +397,7 @@ impl Found {
     }
 }
 
-/// The types of calls of tools that only xAI runs. Its `custom_tool_call` is a search in the posts of X.
+/// The item types for calls of tools that only xAI runs. `custom_tool_call` is a search in the posts of X.
 const XAI: [&str; 5] = [
     "code_execution_call",
     "custom_tool_call",

@@ -84,7 +84,7 @@ fn entry(provider: &str, model: &str) -> Option<&'static Entry> {
     if provider != "bedrock" {
         return entry_in(entries, model);
     }
-    // A profile may be named by its ARN.
+    // At Bedrock, a model name may be the ARN of an inference profile, which ends with the name.
     let model = model.rsplit('/').next().unwrap_or(model);
     let without = model.split_once('.').filter(|(region, _)| REGIONS.contains(region));
     entry_in(entries, model).or_else(|| entry_in(entries, without?.1))

@@ -1,4 +1,4 @@
-//! `replicate`: language models on Replicate, and models that make images, by its predictions API.
+//! `replicate`: language models and image models on Replicate, through the predictions API.
 
 use kindlm_types::{
     FinishReason, Problem, Prompt, ProviderError, ProviderErrorKind, Reply, Role, Usage,
@@ -47,7 +47,8 @@ struct Config {
     /// The text after each prompt.
     #[serde(default)]
     suffix: String,
-    /// True for a model that makes images. The text of an answer is then the first image in Markdown, by its address.
+    /// True for a model that makes images. The text of an answer is then the address of the first image, as a Markdown
+    /// image.
     #[serde(default)]
     image: bool,
     /// Additional keys for the body of a prediction, as in the API. The keys of its `input` depend on the model.
@@ -59,7 +60,7 @@ struct Config {
 const BASE: &str = "https://api.replicate.com/v1";
 const PREDICTIONS: &str = "/predictions";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 4] = ["version", "stream", "input/prompt", "input/max_tokens"];
 
 #[derive(Debug)]
@@ -244,7 +245,7 @@ fn short(about: &str) -> String {
     about.chars().take(47).chain("...".chars()).collect()
 }
 
-/// Returns the text of an output. A list has the parts of the text. Returns `None` for any other output.
+/// Returns the text of an output: a text, or a list of texts, which are joined. Returns `None` for any other output.
 fn text(output: &Value) -> Option<String> {
     match output {
         Value::String(text) => Some(text.clone()),

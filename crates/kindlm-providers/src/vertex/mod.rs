@@ -52,8 +52,8 @@ struct Config {
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Additional keys for the body of chat requests, in the form of the model's vendor. Objects that KindLM also sends
-    /// are merged.
+    /// Additional keys for the body of chat requests, in the form of the model's vendor. If KindLM sends an object
+    /// under the same key, the two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]
     body: Map<String, Value>,
@@ -80,7 +80,7 @@ struct Vertex {
     gemini: Gemini,
     anthropic: Anthropic,
     openai: OpenAi,
-    /// The settings that only models of Gemini have.
+    /// The names of configured settings that apply only to models of Gemini.
     only_gemini: Vec<&'static str>,
 }
 

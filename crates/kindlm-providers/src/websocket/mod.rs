@@ -181,7 +181,7 @@ fn each(code: &str) -> String {
     }
 }
 
-/// Returns the test variables in the templates. Each has the problem to report if no test defines it.
+/// Returns the test variables in the templates. The problem is reported if no test defines the variable.
 pub(crate) fn named_vars(config: &Value) -> Vec<(String, Problem)> {
     let mut found = Vec::new();
     for key in ["url", "headers", "message"] {

@@ -10,7 +10,7 @@ use crate::dialect::stream::{Assembler, Progress, append, is_part};
 pub(super) struct Events {
     /// The message without its content; `Null` before it starts.
     message: Value,
-    /// The content blocks, each with the text of its input so far.
+    /// The content blocks. The text is the JSON of the block's tool input so far.
     blocks: Vec<(Value, String)>,
 }
 
@@ -32,7 +32,7 @@ impl Assembler for Events {
                 if event["usage"].is_object() && self.message["usage"].is_null() {
                     self.message["usage"] = json!({});
                 }
-                // The counts of this event are those of the whole message so far.
+                // The token counts of this event are totals of the whole message so far.
                 let counts = event["usage"].as_object().into_iter().flatten();
                 for (key, count) in counts.filter(|(_, count)| !count.is_null()) {
                     if let Some(usage) = self.message["usage"].as_object_mut() {

@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// Additional headers. A value that starts with `env:` or `Bearer env:` names an environment variable.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Map<String, Value>,
-    /// The tools that have a `type` of the API, written as in the API.
+    /// The tools that Anthropic runs, as the API expects them.
     pub(crate) hosted_tools: Vec<Map<String, Value>>,
     /// True to request streamed answers.
     pub(crate) stream: bool,
@@ -47,7 +47,7 @@ const CACHED: usize = 1024;
 /// The estimated number of characters in a token.
 const CHARACTERS: usize = 4;
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 6] = ["model", "messages", "system", "tools", "stream", "max_tokens"];
 
 /// The codec of this dialect.
@@ -202,7 +202,7 @@ fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     Ok(out)
 }
 
-/// The forms of parts in this API.
+/// The encoders of message parts for this API.
 const FORMS: PartForms = PartForms {
     provider: "anthropic",
     text: |text| json!({"type": "text", "text": text}),
@@ -210,7 +210,7 @@ const FORMS: PartForms = PartForms {
     raw,
 };
 
-/// Returns an image or a document in Anthropic's form.
+/// Encodes an image or a document in Anthropic's format.
 fn media(media: &Media) -> Result<Value, Refused> {
     let kind = match media.kind {
         MediaKind::Image => "image",
@@ -261,9 +261,9 @@ fn mark_beginning(body: &mut Map<String, Value>) {
     }
 }
 
-/// Sets a cache mark after the shared beginning of the last message, if that is a user message. Anthropic caches
-/// everything before the mark. Sets no mark if the system messages and the beginning together are too short to be
-/// cached, or if nothing follows the beginning.
+/// Sets a cache mark in the last message, if it is a user message. The mark stands after the first `prompt.shared`
+/// bytes, which several prompts share. Anthropic caches everything before the mark. Sets no mark if the system messages
+/// and the shared bytes are too short to be cached, or if no text follows the shared bytes.
 fn mark_shared(prompt: &Prompt, messages: &mut [Value]) {
     let system = system(prompt).map_or(0, |it| it.chars().count());
     let last = prompt.messages.last();
@@ -375,7 +375,7 @@ fn finish(word: &Value) -> FinishReason {
     }
 }
 
-/// Returns the token usage. Anthropic counts cache reads and cache writes outside of `input_tokens`.
+/// Returns the token usage. At Anthropic, `input_tokens` does not include cache reads and cache writes.
 fn usage(usage: &Value) -> Usage {
     let cached = counted(&usage["cache_read_input_tokens"]);
     let written = counted(&usage["cache_creation_input_tokens"]);

@@ -33,7 +33,7 @@ const EMBEDDING_MODEL: &str = "gemini-embedding-001";
 /// call of a message, but a `ToolCall` cannot store one.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
-/// The keys that `body` must not contain. KindLM sets them, or needs their default to read the answer.
+/// The keys that `body` must not contain. KindLM sets these keys, or relies on their defaults to read the answer.
 const TAKEN: [&str; 9] = [
     "contents",
     "systemInstruction",
@@ -175,8 +175,8 @@ pub(crate) fn system(prompt: &Prompt, own: &[String]) -> Result<Option<Value>, P
     Ok((!parts.is_empty()).then(|| json!({"parts": parts})))
 }
 
-/// The forms of parts in this API. promptfoo accepts a raw text in OpenAI's form, so such a text is converted to
-/// Google's form.
+/// The encoders of message parts for this API. promptfoo accepts a raw text in OpenAI's format, so such a text is
+/// converted to Google's format.
 const FORMS: PartForms = PartForms {
     provider: "gemini",
     text: |text| json!({"text": text}),
@@ -187,7 +187,7 @@ const FORMS: PartForms = PartForms {
     },
 };
 
-/// Returns a media in Google's form.
+/// Encodes an image, a sound or a file in Google's format.
 fn media(media: &Media) -> Result<Value, Refused> {
     Ok(match (&media.url, &media.media_type) {
         (None, _) => {
@@ -275,7 +275,7 @@ pub(crate) fn generation_config(prompt: &Prompt) -> Map<String, Value> {
     config
 }
 
-/// Returns the tool choice in Gemini's form.
+/// Encodes the tool choice in Gemini's format.
 pub(crate) fn tool_config(choice: &ToolChoice) -> Value {
     let mode = match choice {
         ToolChoice::Auto => "AUTO",
@@ -335,14 +335,14 @@ fn parts(content: &Value, prompt: &Prompt) -> Result<Parts, Malformed> {
     }
     let text = match &image {
         Some(image) if texts.concat().is_empty() => image.clone(),
-        // The parts of an image answer are paragraphs around its images.
+        // In an answer with images, each text part is a paragraph.
         Some(_) => texts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n\n"),
         None => texts.concat(),
     };
     Ok((text, calls, image))
 }
 
-/// The name of the calls of the tool `codeExecution`, which Google runs itself.
+/// The name of a call for code that Google has executed, with its tool `codeExecution`.
 const CODE_EXECUTION: &str = "code_execution";
 
 /// The outcome of code without a result.
@@ -364,9 +364,9 @@ pub(crate) fn functions(calls: &[ToolCall]) -> usize {
     calls.iter().filter(|it| outcome(it).is_none()).count()
 }
 
-/// Reads a part about executed code. The code becomes a call, and a result becomes the response of its call. A
-/// missing id becomes `made_up` with the number of the code. A result without an id belongs to the first code without
-/// a result.
+/// Reads a part about executed code. The code becomes a call, and a result becomes the response of the call. Code
+/// without an id gets the id `<made_up>_<n>`, where `n` is the number of earlier code parts. A result without an id
+/// belongs to the first code without a result.
 ///
 /// Returns false if the part has neither code nor a result. Fails for a result without its code.
 pub(crate) fn add_code_execution(

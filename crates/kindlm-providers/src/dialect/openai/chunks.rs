@@ -1,4 +1,4 @@
-//! Streamed answers of the chat dialect: chunks with the differences to the answer so far.
+//! Streamed answers of the chat dialect. Each chunk adds to the answer so far.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ use crate::dialect::stream::{Assembler, DONE, Progress, append, is_part};
 /// The answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Chunks {
-    /// The keys of the answer beside its choice.
+    /// The keys of the answer except `choices`.
     answer: Map<String, Value>,
     /// The first choice; `Null` before its first chunk.
     choice: Value,
@@ -65,7 +65,7 @@ impl Chunks {
         }
         let filters = chunk["content_filter_results"].take();
         for (category, result) in filters.as_object().into_iter().flatten() {
-            // Each chunk has the categories of its own text. A filtered category must stay filtered.
+            // Each chunk has the content-filter results of its own text. A filtered category must stay filtered.
             let merged = &mut self.choice["content_filter_results"][category.as_str()];
             if merged["filtered"] != true {
                 merged.clone_from(result);
@@ -116,8 +116,8 @@ fn is_answer(key: &str) -> bool {
 
 /// Adds pieces of tool calls.
 ///
-/// A piece belongs to the last call with the same index and no other id. Without an equal id, a piece may still begin a
-/// new call; see [`begins_after`].
+/// A piece belongs to the last call with the same index and no different id. A piece without the id of this call may
+/// still begin a new call; see [`begins_after`].
 fn add_calls(calls: &mut Value, pieces: &Value) {
     let Value::Array(pieces) = pieces else {
         // The reader of the whole answer rejects a value that is not a list.
@@ -144,7 +144,7 @@ fn add_calls(calls: &mut Value, pieces: &Value) {
                     call["id"] = piece["id"].clone();
                 }
                 match &piece["function"] {
-                    // Some servers have the name and the arguments beside the id.
+                    // Some servers put the name and the arguments next to the id, without `function`.
                     Value::Null => add_function(call, piece),
                     function => add_function(&mut call["function"], function),
                 }
