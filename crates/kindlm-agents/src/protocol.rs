@@ -1,9 +1,8 @@
 //! The protocol of programs on stdout.
 //!
 //! A line that begins with `{"kindlm":` is a declaration: a `tool_call`, an `output_json`, an `event`, or the complete
-//! kinds of evidence (`evidence`). Every other line is text, and so is a line that only resembles the protocol.
-//! Evidence must not be lost silently. So the key `kindlm` may stand anywhere in an `event` or `evidence` line. Such a
-//! line is an error if it cannot be read.
+//! kinds of evidence (`evidence`). Every other line is text. Evidence must not be lost silently, so two rules apply to
+//! `event` and `evidence` lines: the key `kindlm` may stand anywhere in the line, and an unreadable line is an error.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -96,7 +95,7 @@ pub fn parse(stdout: &str) -> ProtocolOutput {
         } else if !events.iter().any(has_text) {
             // The text outside of the protocol is a message, too, unless a message event contains it.
             let text = output.text.clone();
-            // The message is placed after the last text line, so that a later question stays the last message.
+            // The message takes the position of the last text line, so that later messages stay after it.
             events.insert(text_ends, Event::Message { role: Speaker::Assistant, text });
         }
         // Separately declared calls are kept, because events cannot represent arguments that are not JSON.
@@ -147,7 +146,7 @@ pub(crate) struct DeclaredCall {
 }
 
 impl Declaration {
-    /// Parses a line. Fails for a text line; the error is true if the line may have been meant as protocol.
+    /// Parses a line. Fails for a line that is text. The error is true if the text resembles a protocol line.
     pub(crate) fn parse_line(line: &str) -> Result<Self, bool> {
         let line = line.trim_start();
         let has_key = has_key(line);
@@ -213,8 +212,8 @@ impl Declaration {
     }
 }
 
-/// Returns a key that other formats use for a failed call. KindLM would ignore this key. Returns `None` if the event
-/// has no such key.
+/// Returns the key `isError` or `is_error`, with which other formats mark a failed call. An event must use `status`
+/// instead. Returns `None` if the event has neither key.
 fn not_a_key(event: &Map<String, Value>) -> Option<&'static str> {
     ["isError", "is_error"].into_iter().find(|it| event.contains_key(*it))
 }

@@ -1,13 +1,13 @@
 //! The adapter for Claude Code, for output in the format `stream-json`.
 //!
 //! The adapter follows the documentation of versions 2.0 to 2.1, and recordings of 2.1.197. Each line holds one part of
-//! an answer. The lines of one answer repeat its tokens, so tokens and cost are read from the `result` line. In a
-//! `result`, `modelUsage` and the cost count from the start of the process. So each turn gets the difference to the
-//! previous `result`.
+//! an answer. All lines of an answer repeat the token counts of the answer, so tokens and cost are read from the
+//! `result` line. In a `result` line, `modelUsage` and the cost are totals since the start of the process. So each turn
+//! gets the difference to the previous `result` line.
 //!
 //! A command or a subagent in the background is a task. When a task ends, Claude Code starts another request and writes
-//! another `result`. Claude Code does not do so if the model already knew of the end when it answered. So a turn ends
-//! at the first `result` for which the user has an answer and no task is open.
+//! another `result` line. Claude Code sends no such request if the model knew of the end when it answered. So a turn
+//! ends at the first `result` line after which the user message is answered and no task is open.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use super::{Dialect, FAREWELL, Reported, Step, object, shell, text};
 
-/// The types of lines that report progress but no events. The `streamlined_…` types are not listed, because their lines
-/// stand for tool calls.
+/// The types of lines that report progress but no events. The `streamlined_…` types are not listed, because such a line
+/// replaces the lines of tool calls.
 const SILENT: [&str; 8] = [
     "stream_event",
     "rate_limit_event",
@@ -190,7 +190,7 @@ impl Claude {
     fn system(&mut self, line: &Value, reported: &mut Reported) -> Step {
         match text(line, "subtype") {
             "init" => {
-                // Thinking is not complete, because it is often missing in the lines, or empty.
+                // The evidence of thinking is not complete, because thinking is often missing in the lines, or empty.
                 reported.complete.extend([
                     Channel::Messages,
                     Channel::Actions,
@@ -213,7 +213,7 @@ impl Claude {
                 self.has_key = !matches!(text(line, "apiKeySource"), "" | "none");
             }
             "api_retry" => return self.retry(line),
-            // This value applies if the `result` line has no `stop_reason`.
+            // The `stop_reason` of the `result` line replaces this value, if that line has one.
             "model_refusal_no_fallback" => reported.finish_reason = Some(FinishReason::Refusal),
             "task_started" => {
                 let is_command = text(line, "task_type") == "local_bash";
@@ -241,7 +241,7 @@ impl Claude {
         let error = text(line, "error");
         self.retry =
             Some(format!("a request to its model failed:{number} {error} (attempt {attempt})"));
-        // A login may be renewed after the first refusal; a key does not change.
+        // After the first status 401, Claude Code may renew a login. It cannot renew a key.
         if status == Some(401) && (self.has_key || attempt > 1) {
             return Step::Failed(format!(
                 "the API of Claude Code's model answers 401 ({error}); check the key or the login that the agent gets"
@@ -250,7 +250,7 @@ impl Claude {
         Step::More
     }
 
-    /// Handles a change of a task's status. If the task has ended, the model may not know this yet.
+    /// Handles a change of a task's status. An ended task stays in `tasks` until the model knows that it has ended.
     fn update(&mut self, line: &Value, reported: &mut Reported) {
         let id = text(line, "task_id");
         let status = line.pointer("/patch/status").and_then(Value::as_str).unwrap_or_default();
@@ -426,8 +426,8 @@ impl Claude {
             if text(block, "type") == "tool_result" {
                 let goes_on = self.goes_on(line, text(block, "tool_use_id"));
                 self.result_block(block, goes_on, reported)?;
-                // A result of the agent's own call informs the model of all ended tasks. If the call does not continue
-                // in the background, its task gets no notification.
+                // With a result of the agent's own call, the model also learns of all ended tasks. A call that does not
+                // continue in the background gets no task notification.
                 let is_own = is_own(line);
                 let call_id = text(block, "tool_use_id");
                 self.tasks.retain(|_, task| {
@@ -492,7 +492,7 @@ impl Claude {
         let answer = text(line, "result");
         let turns = line.get("num_turns").and_then(Value::as_u64);
         if turns == Some(0) && answer.is_empty() && subtype == "success" && !is_error {
-            // This `result` belongs to an input line that led to no request.
+            // This `result` line answers an input line for which Claude Code sent no request to the model.
             return Step::More;
         }
         self.reject(line, reported);
@@ -528,8 +528,8 @@ impl Claude {
         Step::Done
     }
 
-    /// Marks calls that were denied permission as rejected. The result of a denied call only reports an error. Some
-    /// denied calls appear only in `permission_denials`.
+    /// Marks the calls in `permission_denials` as rejected, because their results only report an error. Adds denied
+    /// calls that have no line of their own.
     fn reject(&mut self, line: &Value, reported: &mut Reported) {
         let denied = line.get("permission_denials").and_then(Value::as_array);
         let mut ids: HashSet<String> = HashSet::new();
@@ -645,7 +645,7 @@ fn question(id: &str, input: &Value) -> InputRequest {
     }
 }
 
-/// Returns the token usage. Claude Code counts cache tokens outside of the input tokens.
+/// Returns the token usage. Claude Code's count of input tokens does not include cache tokens.
 fn usage(counts: &Value, input: &str, output: &str, [read, written]: [&str; 2]) -> Usage {
     let count = |key: &str| counts.get(key).and_then(Value::as_u64);
     let cached = count(read);

@@ -1,8 +1,8 @@
 //! The adapter for Codex: the lines of `codex exec --json`.
 //!
-//! The adapter follows the documentation of the events since 0.44 (`thread.started`, `item.completed`, …) and
-//! recordings of 0.169. `turn.completed` counts the tokens of the whole thread, so each turn gets the difference to the
-//! previous count.
+//! The adapter follows the documentation of the events since version 0.44 (`thread.started`, `item.completed`, …) and
+//! recordings of version 0.169. `turn.completed` counts the tokens of the whole thread, so each turn gets the
+//! difference to the previous count.
 //!
 //! The lines omit the actions of subagents, refused calls, and calls of some tools. So the lines are never complete
 //! evidence of calls. The file of the thread ([`super::rollout`]) is complete evidence, if it can be read.
@@ -26,7 +26,7 @@ const CALLS: [&str; 5] =
 /// The item types whose content is only known when the item is completed.
 const TOLD_WHEN_DONE: [&str; 3] = ["agent_message", "reasoning", "web_search"];
 
-/// The kinds of evidence that lack the work of subagents. The lines do not report this work.
+/// The kinds of evidence that are incomplete after the start of a subagent. The lines do not report a subagent's work.
 pub(super) const OF_SPAWNED: [Channel; 6] = [
     Channel::Messages,
     Channel::Actions,
@@ -44,13 +44,13 @@ pub(crate) struct Codex {
     begun: HashSet<String>,
     /// The items that have begun and are reported when they are completed, sorted by id.
     open: BTreeMap<String, Value>,
-    /// The id of the call that started each subagent's thread, by the id of the thread.
+    /// The ids of the calls that started subagents, by the id of the subagent's thread.
     threads: HashMap<String, String>,
     /// The tokens of the thread before this turn.
     usage: Usage,
     /// The number of the turn. It is part of call ids, because item ids restart in each process.
     turn: u64,
-    /// The error messages since the last turn's start. They become warnings, or explain a failed turn.
+    /// The error messages since the start of the turn. They become warnings, or explain a failed turn.
     errors: Vec<String>,
     /// The reader of the thread's file.
     rollout: rollout::Reader,
@@ -127,7 +127,7 @@ impl Dialect for Codex {
             "request_user_input" => {
                 reported.push(Event::InputRequested { request: request(&line) });
             }
-            // A later item repeats the whole text.
+            // A later `plan` item repeats the whole text.
             "item.plan.delta" => {}
             "" => return Err("it has no `type`".to_owned()),
             other => self.unknown(other.to_owned(), reported),
@@ -265,7 +265,7 @@ impl Codex {
                 }
             }
             "collab_tool_call" => self.collab(&id, item, is_done, reported),
-            // These items are reported when they are completed, or hold the agent's internal lists.
+            // The first three are read when they are completed. The others are the agent's internal lists.
             "agent_message" | "reasoning" | "error" | "todo_list" | "plan" => {}
             "" => return Err("an item has no `type`".to_owned()),
             // An unknown item of this form is a call, so it is not part of the answer's text.
@@ -391,7 +391,8 @@ fn messages(events: &[Event]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the kinds of the thread's own successful calls. Calls that Codex may omit from its lines are left out.
+/// Returns the kinds of the successful calls that the thread itself made, without kinds that Codex may omit from its
+/// lines.
 fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     let done = recorded.events.iter().filter_map(|it| match it {
         Event::ActionResult { call_id, status: ActionStatus::Completed, .. } => Some(call_id),
@@ -409,8 +410,8 @@ fn completed(recorded: &Recorded) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Parses a line as an object. In real lines the `item` of a search has two `id` keys; the first key holds the id of
-/// the item.
+/// Parses a line as an object. Codex writes two `id` keys into the `item` of a web search. The first one holds the id
+/// of the item.
 fn read_line(line: &str) -> Result<Map<String, Value>, String> {
     if duplicate_key_pointer(line).as_deref() != Some("/item/id") {
         return object(line);

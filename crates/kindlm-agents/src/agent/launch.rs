@@ -129,7 +129,7 @@ impl Surroundings<'_> {
 fn shell_line(start: &AgentStart, thread: Option<&str>) -> String {
     let spec = &start.agent;
     let (mut before, mut after) = (String::new(), String::new());
-    // The program that isolates the agent does not pass on the environment, so the line sets the variables.
+    // The program that isolates the agent passes on no environment variables, so the shell line sets them.
     if start.folder.as_ref().is_some_and(|it| it.names_env) {
         for (name, value) in &spec.set_env {
             before += &["export ", name, "=", &quoted(value), " && "].concat();

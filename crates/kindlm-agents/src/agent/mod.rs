@@ -38,7 +38,7 @@ pub(crate) trait Dialect: Send {
         None
     }
 
-    /// Handles the timeout of a turn. Returns true if the agent has answered and the turn can end although tasks still
+    /// Handles the timeout of a turn. Returns true if the turn can end as answered, although background tasks still
     /// run.
     fn ends_late(&mut self, _reported: &mut Reported) -> bool {
         false

@@ -14,7 +14,7 @@ use crate::protocol::calls;
 pub(crate) struct Reported {
     /// The events of the current turn.
     pub(crate) events: Vec<Event>,
-    /// The calls as declared. Events cannot represent arguments that are not JSON.
+    /// The calls as the agent declared them. Unlike an event, a `ToolCall` can hold arguments that are not JSON.
     pub(crate) declared: Vec<ToolCall>,
     /// The answer, if it is reported separately from the messages.
     text: Option<String>,
@@ -24,8 +24,8 @@ pub(crate) struct Reported {
     pub(crate) output_json: Option<Value>,
     /// The complete kinds of evidence. The agent declares these kinds, or the output format guarantees them.
     pub(crate) complete: BTreeSet<Channel>,
-    /// True if the agent or its adapter declares the complete kinds of evidence. Kinds that merely occurred then do not
-    /// count as complete.
+    /// True if the agent or its adapter declares which kinds of evidence are complete. If false, each kind that
+    /// occurred counts as complete.
     pub(crate) says_itself: bool,
     /// True if the agent has answered, which makes its messages complete.
     pub(crate) has_answered: bool,

@@ -35,14 +35,14 @@ pub(super) struct Recorded {
     pub(super) own_calls: HashMap<String, usize>,
     /// The ids of the thread's own calls.
     pub(super) own_ids: HashSet<String>,
-    /// The reason why the actions of subagents are incomplete; otherwise `None`.
+    /// The reason why the actions of subagents are incomplete; `None` if they are complete.
     pub(super) gap: Option<String>,
 }
 
 /// Reads the files of one conversation, turn by turn.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// The number of lines of each file that belong to earlier turns.
+    /// The number of lines that earlier turns have read, by thread id.
     read: HashMap<String, usize>,
     /// The ids of the calls that were read. A subagent's file may begin with a copy of earlier lines.
     calls: HashSet<String>,
@@ -133,7 +133,7 @@ impl Reader {
             "message" | "reasoning" | "ghost_snapshot" | "compaction" | "compaction_summary"
             | "context_compaction" => {}
             kind if kind.ends_with("_call") => self.call(line, details, recorded)?,
-            // An output without an id is a text that Codex adds.
+            // Codex itself adds outputs without an id; they belong to no call.
             kind if kind.ends_with("_output") => {
                 let id = text(item, "call_id");
                 if !id.is_empty() && self.calls.contains(id) {
@@ -235,8 +235,7 @@ fn parse_line(line: &str, thread: &str, is_own: bool) -> Result<Line, String> {
     })
 }
 
-/// Returns the records that Codex adds for executed calls, by call id. The calls are commands, patches, MCP calls, web
-/// searches and subagents.
+/// Returns Codex's own records of executed calls, by call id: commands, patches, MCP calls, web searches and subagents.
 fn details(lines: &[Line]) -> HashMap<&str, &Value> {
     let noted = lines.iter().filter(|it| text(&it.payload, "type") == "item_completed");
     let items = noted.filter_map(|it| it.payload.get("item"));
@@ -325,8 +324,8 @@ impl Call {
     }
 }
 
-/// Returns the key by which calls of two sources are compared. The key is the kind of the call, or the name of the call
-/// if the kind is unknown.
+/// Returns the key under which calls are counted, to compare the lines with the thread's file. The key is the kind of
+/// the call, or the name of the call if the kind is unknown.
 pub(super) fn count_key(name: &str, tool: Option<ToolKind>) -> &str {
     match tool {
         Some(ToolKind::Unknown) | None => name,

@@ -52,12 +52,12 @@ pub async fn start<'a>(
     Ok(Box::new(session))
 }
 
-/// The words that error messages use for a missing step of an agent.
+/// The phrases of error messages for a step that the agent has not done, such as `hello`.
 #[derive(Clone, Copy)]
 struct Awaited<'w> {
-    /// The words after "it", for an agent that runs.
+    /// The phrase after "it" while the agent runs, such as "sent no `hello`".
     missing: &'w str,
-    /// The words after "before it", for an agent that has ended.
+    /// The phrase after "it ended before it", such as "sent `hello`".
     done: &'w str,
 }
 
@@ -95,7 +95,7 @@ impl AgentSession for Session<'_> {
             let latency_ms = started.elapsed().as_secs_f64() * 1000.0;
             if self.start.agent.kind == AgentKind::Codex {
                 self.finish_process().await?;
-                // The process may use up the turn's timeout until it ends. So the time for the files is at least the
+                // The process may have used up the turn's timeout. So reading the thread files may take at least the
                 // grace period.
                 let grace = self.dialect.farewell();
                 let limit = turn.timeout.saturating_sub(started.elapsed()).max(grace);
@@ -104,7 +104,7 @@ impl AgentSession for Session<'_> {
             }
             self.broken = false;
             let mut reported = self.reported.take_turn();
-            // With a schema, the structured output is the answer, and the text may only describe it.
+            // With a schema, the structured output is the answer. The text may only describe this output.
             if self.start.agent.output_schema.is_some() && reported.output_json.is_some() {
                 reported.text = String::new();
             }

@@ -49,8 +49,8 @@ fn describe(command: &Value, input: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the script of a command line that only starts a shell with this script. Returns `None` for any other command
-/// line. Shells may be nested.
+/// Returns the script that a line such as `bash -lc 'ls'` runs: `ls`. Returns `None` for a line that does anything
+/// other than start a shell with a script. Shells may be nested.
 fn unwrapped(line: &str) -> Option<String> {
     /// A limit beyond any reasonable nesting.
     const DEEPEST: usize = 16;

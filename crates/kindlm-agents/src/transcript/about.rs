@@ -96,7 +96,7 @@ fn state(value: &Value, transcript: &mut Transcript) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Evaluates the finish reason. A pause is recorded as missing evidence, and a failure as an error event.
+/// Records the consequence of the finish reason: missing evidence for a pause, and an error event for a failure.
 fn ended(transcript: &mut Transcript) {
     let Some(FinishReason::Other(word)) = &transcript.finish_reason else { return };
     if word == "pause_turn" {
@@ -118,7 +118,8 @@ fn number(value: &Value, key: &str) -> Result<Option<f64>, Problem> {
 }
 
 /// Returns the token usage, in the format of OpenAI or Anthropic. Returns `None` if it is absent. Fails if a number is
-/// invalid or missing, or if the numbers contradict each other. Anthropic counts cache tokens separately.
+/// invalid or missing, or if the numbers contradict each other. In Anthropic's format, the input tokens do not include
+/// cache tokens.
 fn usage(value: &Value) -> Result<Option<Usage>, Problem> {
     let usage = match value.get("usage") {
         None | Some(Value::Null) => return Ok(None),

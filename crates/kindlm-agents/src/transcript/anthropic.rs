@@ -91,8 +91,8 @@ fn blocks<'v>(message: &'v Value, at: &str) -> Result<Vec<(Block<'v>, String)>, 
     list.iter().enumerate().map(block).collect()
 }
 
-/// Reads a block that is not a text. The end of the type decides, because the types of server tools end like those of
-/// client tools. Examples are `server_tool_use`, `web_search_tool_result` and `mcp_tool_use`.
+/// Reads a block that is not a text. A type that ends with `tool_use` or `tool_result` is a call or a result, for
+/// client tools and for server tools. Examples are `server_tool_use`, `web_search_tool_result` and `mcp_tool_use`.
 fn other(block: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     keys::BLOCK.check(block, at)?;
     let kind = text(block, "type", at)?;

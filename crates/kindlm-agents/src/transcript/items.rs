@@ -73,8 +73,8 @@ pub(super) fn item(item: &Value, at: &str, reading: &mut Reading) -> Result<(), 
     Ok(())
 }
 
-/// Records a status that means failure or interruption. A failed call that includes its result is not recorded here,
-/// because the status belongs to the result.
+/// Records a status that means failure or interruption. Skips the status `failed` of an item that holds a call and its
+/// result, because the result gets this status.
 fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(), Problem> {
     match text_at(item, "status", at)? {
         None | Some("completed") => {}
@@ -91,7 +91,7 @@ fn status(kind: &str, item: &Value, at: &str, reading: &mut Reading) -> Result<(
 }
 
 /// Reads an item with the output of a tool that the client ran. Fails if the item is malformed, or if no open call has
-/// its id.
+/// the call id of the item.
 fn output(
     called: &str,
     kind: &str,

@@ -1,5 +1,5 @@
-//! Refuses unknown keys that resemble a known key. The content of such a misspelled key would be ignored, and a call
-//! could be lost.
+//! Rejects unknown keys that resemble a known key. Such a key is probably misspelled. If it were ignored, a call could
+//! be lost.
 //!
 //! Vendors add keys, so unknown keys that resemble no known key are ignored.
 
@@ -16,7 +16,7 @@ pub(super) struct Keys {
     other: &'static [&'static str],
 }
 
-/// The keys of the object that contains the messages.
+/// The keys of a transcript that is an object with messages.
 pub(super) const AROUND: Keys = Keys {
     read: &[
         "messages",

@@ -97,8 +97,8 @@ pub(super) fn content(message: &Value, at: &str, reading: &mut Reading) -> Resul
     text_of(content, &format!("{at}/content"), reading)
 }
 
-/// Returns the content of an answer. Its parts are joined without separators, because KindLM also joins the answers
-/// to its own requests in this way.
+/// Returns the content of an answer, with its parts joined without separators. The providers join parts in the same
+/// way.
 pub(super) fn answer(message: &Value, at: &str, reading: &mut Reading) -> Result<String, Problem> {
     let content = message.get("content").unwrap_or(&Value::Null);
     Ok(texts_of(content, &format!("{at}/content"), reading, Reading::note_unsupported)?.concat())

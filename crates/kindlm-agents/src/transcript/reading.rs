@@ -13,7 +13,7 @@ use super::about;
 /// The maximum number of recorded locations for each type of unsupported part.
 const PLACES: usize = 5;
 
-/// The last entry of the conversation, if the agent still has to react to it.
+/// The last entry of the conversation, to which the agent has not reacted yet.
 enum Open {
     /// A user message.
     Unanswered,
@@ -57,8 +57,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Reads instructions. Instructions after the first answer are ignored, because they are not part of the first
-    /// input.
+    /// Reads a system message. System messages after the first answer are ignored, because the transcript's `input`
+    /// ends at the first answer.
     pub(super) fn system(&mut self, text: &str) {
         if self.transcript.requests == 0 && !text.is_empty() {
             self.transcript.input.push(Message::new(Role::System, text));
@@ -124,7 +124,7 @@ impl Reading {
         }
     }
 
-    /// Continues the agent's current answer, or begins an answer.
+    /// Begins an answer of the agent, unless an answer is in progress.
     pub(super) fn goes_on(&mut self) {
         if !self.is_answering {
             self.answer();
@@ -147,7 +147,7 @@ impl Reading {
         }
     }
 
-    /// Records that a tool's image is the answer, so that no message needs to follow.
+    /// Records that the image of a tool is the answer. The conversation may end without a further message.
     pub(super) fn shows_a_picture(&mut self) {
         self.open = None;
     }
@@ -215,7 +215,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Ends the agent's answer, because a tool outside of the answer runs next.
+    /// Ends the agent's answer, because the next entry comes from the client.
     pub(super) fn hands_over(&mut self) {
         self.is_answering = false;
     }
@@ -263,8 +263,8 @@ impl Reading {
         *self.no_text.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Returns the transcript, and true if the last answer calls a tool. By default, only texts and calls are complete
-    /// evidence.
+    /// Returns the transcript, and true if the last answer calls a tool. The complete evidence is messages and actions;
+    /// with unsupported parts, all evidence is lost.
     pub(super) fn done(mut self) -> (Transcript, bool) {
         self.without_call();
         self.transcript.coverage = if self.not_understood.is_empty() {
@@ -272,7 +272,8 @@ impl Reading {
         } else {
             Coverage::default().losing(Channel::ALL)
         };
-        // If the transcript ends with the last call, the end is reported instead of the missing result.
+        // If the last entry is a call, the report names the end of the conversation, not the missing result of this
+        // call.
         if matches!(self.open, Some(Open::Called(_))) {
             self.unanswered.pop_last();
         }
