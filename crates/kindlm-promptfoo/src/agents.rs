@@ -104,7 +104,8 @@ impl Translator<'_> {
             self.codex(span, kind, config, &mut entry);
             "codex"
         };
-        // The agent's limit would override the limit of the config, so set it only if the config has none.
+        // A limit of the agent would override a limit of the config. So set the default only if the config has no
+        // limit.
         if !self.has_timeout {
             or_else(&mut entry.entries, "timeoutMs", || number(span, TIMEOUT));
         }
@@ -154,7 +155,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates one setting of Codex, with the variables of the environment filled in.
+    /// Translates one setting of Codex, with its environment variables filled in.
     fn codex_setting(
         &mut self,
         name: &str,
@@ -266,8 +267,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Returns a setting with the variables of the environment filled in. Returns `None` if a template is left, which
-    /// is reported. `apiKey`, `env` and `mcp` may have secrets, so they get no values of the environment.
+    /// Returns a setting with its environment variables filled in. If a template remains, reports the template and
+    /// returns `None`. `apiKey`, `env` and `mcp` may have secrets, so they get no values from the process environment.
     pub(super) fn setting_of_agent(&mut self, key: &Key, value: &Node) -> Option<Node> {
         match &*key.name {
             "apiKey" => Some(value.clone()),
@@ -281,7 +282,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Fills in the variables of the environment in all texts, and their defaults. Variables that may be secrets stay
+    /// Fills in environment variables, or their defaults, in all texts of a value. Variables that may be secrets stay
     /// templates.
     fn env_filled(&self, value: &Node) -> Node {
         let value = self.with_env_defaults(&self.texts_with_env(value));
@@ -353,7 +354,7 @@ pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns the settings of Codex in the form of its option `--config`: dotted names, and values in TOML.
+/// Returns the settings of Codex in the format of its option `--config`: dotted names, and values in TOML.
 fn toml_settings(prefix: &str, value: &Value) -> Vec<(String, String)> {
     match value {
         Value::Object(map) if prefix.is_empty() || !map.is_empty() => {
@@ -378,7 +379,7 @@ fn toml(value: &Value) -> String {
             };
             format!("{{{}}}", all(map.iter().map(entry).collect()))
         }
-        // A text of JSON is a basic string of TOML.
+        // A JSON string is a valid basic string in TOML.
         other => other.to_string(),
     }
 }

@@ -7,7 +7,7 @@ use super::build::{list, map, text, with};
 use super::extras::add_to;
 use super::settings::{PARSED, Settings, undated};
 
-/// The prefixes of the types of tools that Anthropic runs itself. A call of any other tool of Anthropic gets no answer.
+/// The type prefixes of the tools that Anthropic runs itself. Anthropic does not answer the calls of its other tools.
 const RUN_BY_ANTHROPIC: [&str; 4] =
     ["web_search_", "web_fetch_", "code_execution_", "tool_search_"];
 

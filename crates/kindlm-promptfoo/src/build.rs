@@ -1,4 +1,4 @@
-//! Builders of nodes for translated parts, with the place of the original part.
+//! Builders of nodes for translated parts. Each node has the source location of the original part.
 
 use std::rc::Rc;
 

@@ -81,8 +81,8 @@ return results.map((it) => (typeof it === "string" ? it : JSON.stringify(it) ?? 
 
 /// Returns the script that answers the calls in an output of a provider; `None` for providers without callbacks.
 ///
-/// `kind` is the provider in KindLM. For Vertex AI, it is the provider whose API the model has. `name` is the provider
-/// in promptfoo.
+/// `kind` is the provider in KindLM. For a model of Vertex AI, `kind` is the provider whose API the model uses. `name`
+/// is the provider in promptfoo.
 fn script(kind: &str, name: &str) -> Option<String> {
     match (kind, name) {
         (_, "vertex") if kind != "gemini" => None,
@@ -134,7 +134,7 @@ impl Translator<'_> {
         code
     }
 
-    /// Returns the body of the function that makes a callback. Returns `None` after an error, which is reported.
+    /// Returns the body of a function that creates the callback. Returns `None` after an error, which is reported.
     pub(super) fn factory(&mut self, callback: &Node) -> Option<String> {
         let Some(written) = callback.text() else {
             let help = "write a function as a text, or name its file: `file://callbacks.js:name`";

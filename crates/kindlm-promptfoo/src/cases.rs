@@ -30,7 +30,8 @@ struct Case<'a> {
     group: &'a Group,
     /// The indexes of the group's models that the test uses.
     models: Vec<usize>,
-    /// The name of the comparison group: the numbers of the test and of its combination of variables.
+    /// The name of the comparison group. It consists of the number of the test and the number of the variable
+    /// combination.
     compare: String,
     /// The conversation of the test; `None` if its prompt does not use earlier tests.
     history: Option<String>,
@@ -258,8 +259,8 @@ fn node(case: &Case<'_>, name: &str, part: Part, keys: &mut KnownKeys) -> Node {
         ("vars", vars),
         ("expect", expect),
     ];
-    // promptfoo compares all prompts and providers of a test. In the suite, each of them is a test, so these tests
-    // share a comparison group.
+    // promptfoo compares the outputs of all prompts and providers of a test. In the suite, each combination of a prompt
+    // and a provider group is a test, so these tests share a comparison group.
     if compares {
         entries.push(("compare", text(span, &case.compare)));
     }

@@ -59,7 +59,7 @@ pub(super) fn messages(value: &Value) -> Option<Result<Vec<Message>, UnreadableC
     is_chat.then(|| items.iter().map(message).collect())
 }
 
-/// Converts a chat in the form of Cohere's API, version 1, to a list of messages, as promptfoo does.
+/// Converts a chat in the format of Cohere's API, version 1, to a list of messages, as promptfoo does.
 ///
 /// Returns `None` for other values, and for a chat with further keys.
 pub(super) fn of_cohere(value: &Value) -> Option<Value> {

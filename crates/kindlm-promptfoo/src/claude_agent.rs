@@ -329,7 +329,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the MCP servers in the form of Claude Code. Claude Code replaces variables such as `${NAME}` itself, so
+    /// Adds the MCP servers in the format of Claude Code. Claude Code replaces variables such as `${NAME}` itself, so
     /// no secret is in the command line.
     fn claude_servers(&mut self, mcp: &Node, entry: &mut AgentEntry) {
         if mcp.get("enabled").is_some_and(|it| it.to_json() == Value::Bool(false)) {
@@ -438,7 +438,7 @@ impl Translator<'_> {
     }
 }
 
-/// Converts a path relative to the config's folder to a path relative to `folder`, which is a folder below it.
+/// Converts a path relative to the config's folder to a path relative to `folder`, a folder below the config's folder.
 ///
 /// An absolute path stays unchanged. Returns `None` if `folder` is missing, is absolute, or contains `..`, because the
 /// way back is then unknown.

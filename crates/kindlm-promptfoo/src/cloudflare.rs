@@ -41,7 +41,7 @@ const OWN: [&str; 9] = [
 const ANTHROPIC: [&str; 8] =
     ["apiKey", "apiKeyEnvar", "cost", "headers", "max_tokens", "temperature", "top_k", "top_p"];
 
-/// The settings of an address. They must not send the token of the gateway to another host.
+/// The settings with an address. They have no effect, so the gateway's token is never sent to another host.
 const ADDRESSES: [&str; 4] = ["apiBaseUrl", "apiHost", "baseURL", "baseUrl"];
 
 /// Returns the name of a vendor behind the gateway; `None` for other names.
@@ -58,7 +58,7 @@ fn value<'a>(own: &'a [(&str, String)], name: &str) -> Option<&'a str> {
 impl Translator<'_> {
     /// Translates a model behind the gateway. Returns `None` after an error, which is reported.
     ///
-    /// All vendors but Anthropic have the API of OpenAI there.
+    /// Behind the gateway, all vendors except Anthropic have OpenAI's API.
     pub(super) fn cloudflare_gateway(
         &mut self,
         span: Span,

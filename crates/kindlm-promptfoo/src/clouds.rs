@@ -18,7 +18,7 @@ const AWS_VARIABLES: [(&str, &str); 3] = [
 const INERT_AT_BEDROCK: [&str; 5] =
     ["anthropic_version", "inferenceModelType", "streaming", "stream", "maxRetries"];
 
-/// Returns the provider whose API a model of Vertex AI has.
+/// Returns the provider whose API a model of Vertex AI uses.
 pub(super) fn dialect_at_vertex(model: &str) -> &'static str {
     if model.starts_with("claude") {
         "anthropic"
@@ -31,7 +31,7 @@ pub(super) fn dialect_at_vertex(model: &str) -> &'static str {
 
 impl Translator<'_> {
     /// Translates the settings of a model at Bedrock. Accepts the parameter names of all model families and of both
-    /// text APIs.
+    /// text APIs of Bedrock.
     pub(super) fn bedrock(&mut self, config: &[(Key, Node)]) -> Settings {
         let mut settings = Settings::default();
         let mut guardrail = Vec::new();
@@ -132,8 +132,8 @@ impl Translator<'_> {
         }
     }
 
-    /// Accepts a credential if its value is the environment variable from which KindLM reads it. Warns of a `profile`,
-    /// and reports any other value.
+    /// Accepts a credential that names the environment variable from which KindLM reads this credential. Warns of a
+    /// `profile`, and reports any other value.
     pub(super) fn aws_credential(&mut self, key: &Key, value: &Node) {
         if &*key.name == "profile" {
             let help = "KindLM reads the credentials from the environment: run `eval \"$(aws configure \
@@ -154,7 +154,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Reads tools in the form of Bedrock, OpenAI or Anthropic. Returns `None` after an error, which is reported.
+    /// Reads tools in the format of Bedrock, OpenAI or Anthropic. Returns `None` after an error, which is reported.
     fn bedrock_tools(&mut self, node: &Node) -> Option<Node> {
         let node = self.tool_list(node)?;
         let tools = node.items().iter().map(|item| {
@@ -328,7 +328,7 @@ fn llama_guard(span: Span, config: &[(Key, Node)]) -> Node {
     Node::at(span, &serde_json::json!({"google": {"model_safety_settings": settings}}))
 }
 
-/// Returns the choice of a tool in the form of the Converse API. Returns `None` for an unknown form.
+/// Converts a tool choice to the format of the Converse API. Returns `None` for an unknown format.
 fn bedrock_choice(value: &Node) -> Option<Node> {
     let span = value.span;
     let empty = || map(span, std::iter::empty::<(&str, Node)>());

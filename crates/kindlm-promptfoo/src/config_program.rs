@@ -9,10 +9,11 @@ use serde_json::Value;
 
 use super::files::extension;
 
-/// Imports the config. Returns its value, the places of its functions, and the environment variables that it reads.
+/// Imports the config. Returns its value, the paths of its functions, and the environment variables that it reads.
 ///
-/// A function that answers tool calls becomes the place where a script finds it: `file://config.js#providers.0.…`. The
-/// other functions have no form in JSON, and the variables have no value in the sandbox. The caller reports both.
+/// A function that answers tool calls becomes a reference to this function: `file://config.js#providers.0.…`. Other
+/// functions cannot be JSON values, and the variables are not set in the sandbox. The caller reports these functions
+/// and variables.
 const EVALUATE: &str = r#"
 const variables = new Set();
 const noted = (name) => void (typeof name === "string" && variables.add(name));
@@ -59,7 +60,7 @@ impl ConfigProgram {
 pub struct EvaluatedConfig {
     /// The value that the program exports.
     pub value: Value,
-    /// The places of functions in the exported value, such as `tests.0.assert.0.value`. `value` does not contain them.
+    /// The paths of functions in the exported value, such as `tests.0.assert.0.value`. `value` does not contain them.
     pub functions: Vec<String>,
     /// The environment variables that the program read. They had no value.
     pub variables: Vec<String>,

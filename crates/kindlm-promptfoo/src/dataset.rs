@@ -12,7 +12,7 @@ use super::test_settings::TestSettings;
 use super::vars::Vars;
 use super::{Inputs, Translated, Translator};
 
-/// Translates the tests of a file. `span` is the place in `source` that names the file.
+/// Translates the tests of a file. `span` is the location of the file's name in `source`.
 ///
 /// The result is a list of tests without prompts and models. The suite adds both, and the entries of its default
 /// test.
@@ -47,8 +47,8 @@ pub fn translate_tests(
 }
 
 impl Translator<'_> {
-    /// Reports settings of a test that select prompts, providers or graders, or that drop checks of the suite. Only
-    /// the suite decides these. `names_graders` is true if the test names graders of its own.
+    /// Reports settings of a test that select prompts, providers or graders, or that drop checks of the suite. A file
+    /// of tests must not change these parts of the suite. `names_graders` is true if the test names graders of its own.
     fn refuse_subjects(
         &mut self,
         span: Span,

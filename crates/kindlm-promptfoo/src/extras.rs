@@ -119,7 +119,7 @@ const INERT: [&str; 8] = [
     "stream",
 ];
 
-/// Settings of Ollama that stand beside `options`, not in it.
+/// Settings of Ollama that are keys of the body itself, not of `options`.
 const BESIDE_OPTIONS: [&str; 4] = ["format", "think", "keep_alive", "truncate"];
 
 /// Returns the advice for a setting that changes the request to Azure in promptfoo, but has no equivalent in KindLM.
@@ -205,7 +205,7 @@ impl Translator<'_> {
             }
             ("gemini", "passthrough") => {
                 for (key, value) in settings.without_maximums(name, &value) {
-                    // promptfoo takes these two from the other settings.
+                    // promptfoo sets the tool config from other settings, not from `passthrough`.
                     if !matches!(&*key.name, "toolConfig" | "tool_config") {
                         self.add_setting("gemini passthrough", &key, value, settings);
                     }

@@ -77,7 +77,7 @@ impl Translator<'_> {
 
     /// Reads a JSON or YAML file as nodes, or returns `None` after an error.
     ///
-    /// All nodes have the place of the reference to the file.
+    /// All nodes have the source location of the reference to the file.
     pub(super) fn document_of(&mut self, span: Span, path: &str) -> Option<Node> {
         let text = self.content(span, path)?;
         let value = self.parse(span, path, &text)?;

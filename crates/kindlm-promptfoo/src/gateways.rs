@@ -1,4 +1,4 @@
-//! The settings in promptfoo of servers with an API compatible to OpenAI's.
+//! promptfoo's settings for servers with an API compatible to OpenAI's.
 //!
 //! KindLM's table of servers has the addresses and keys.
 

@@ -14,8 +14,8 @@ pub(super) struct Graders {
     pub(super) embedding: Option<Node>,
 }
 
-/// The kinds of graders that checks of a test need but do not name. Each has the place of the first check that needs
-/// it.
+/// The kinds of graders that checks of a test need but do not name. The value of a field is the source location of the
+/// first check that needs this kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needs {
     text: Option<Span>,

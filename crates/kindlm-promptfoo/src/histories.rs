@@ -1,7 +1,7 @@
 //! The variable `_conversation`: the earlier exchanges of a conversation over several tests.
 //!
-//! A conversation has the tests with the same prompt, model and `metadata.conversationId`. The engine executes them
-//! one after another.
+//! A conversation consists of the tests with the same prompt, model and `metadata.conversationId`. The engine executes
+//! the tests of a conversation one after another.
 
 use kindlm_source::{Node, Span};
 use kindlm_template::is_template;

@@ -74,8 +74,8 @@ impl Translator<'_> {
     /// Calls all functions for a hook, one after another. Each function gets the context that the function before it
     /// returned.
     ///
-    /// The first context has `value` under the key `part`. Returns the last value of `part`, with the place of the
-    /// function that returned it. Returns `None` if no function returned a context, or after an error, which is
+    /// The first context has `value` under the key `part`. Returns the last value of `part`, with the source location
+    /// of the function that returned it. Returns `None` if no function returned a context, or after an error, which is
     /// reported.
     fn run_hooks(
         &mut self,
@@ -221,7 +221,7 @@ impl Translator<'_> {
     }
 }
 
-/// Returns the node of a changed value. Its unchanged parts keep their places.
+/// Returns the node of a changed value. Unchanged parts keep their source locations.
 fn changed_node(span: Span, old: Option<&Node>, new: &Value) -> Node {
     let Some(old) = old else { return Node::at(span, new) };
     if old.to_json() == *new {

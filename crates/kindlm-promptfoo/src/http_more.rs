@@ -1,4 +1,4 @@
-//! Settings of `http` providers beside the request: certificates, signatures, statuses and tools.
+//! Settings of `http` providers other than the request: certificates, signatures, statuses and tools.
 
 use kindlm_source::{Key, Kind, Level, Node};
 use serde_json::Value;

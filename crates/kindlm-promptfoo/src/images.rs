@@ -10,7 +10,7 @@ use super::build::{entries, map, node, number, text};
 use super::extras::add_to;
 use super::settings::{Settings, or_else};
 
-/// The settings of an image that OpenAI's models of the family `gpt-image` have.
+/// The image settings of OpenAI's `gpt-image` models.
 const GPT: [&str; 5] =
     ["quality", "background", "output_format", "output_compression", "moderation"];
 const DALL_E_3: [&str; 2] = ["quality", "style"];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kindlm_redact::is_secret_setting;
 use kindlm_source::{Kind, Node, Source};
 
-/// Returns the source with secret values replaced by asterisks. The length stays the same, so all places stay valid.
+/// Returns the source with secret values replaced by asterisks. The length stays the same, so all spans stay valid.
 pub fn covered(source: &Arc<Source>, root: &Node) -> Arc<Source> {
     let mut bytes = source.text().as_bytes().to_vec();
     if !cover(root, &mut bytes) {
@@ -39,7 +39,7 @@ fn cover(node: &Node, bytes: &mut [u8]) -> bool {
     found
 }
 
-/// Covers the whole address of tests if the address contains `?` or `@`. Returns false for other values.
+/// Masks the whole address of a test file if the address contains `?` or `@`. Returns false for other values.
 fn cover_address(value: &Node, bytes: &mut [u8]) -> bool {
     let is_secret = |text: &str| text.contains("://") && text.contains(['?', '@']);
     value.text().is_some_and(is_secret) && cover_text(value, bytes)

@@ -1,7 +1,7 @@
 //! Translates a promptfoo config into the tree of an equivalent `kindlm.yaml`.
 //!
-//! Every node of the translation keeps the place of its original. Problems are therefore reported in the promptfoo
-//! config. A part without an equivalent is reported at its place and never dropped silently.
+//! Every translated node keeps its source location in the promptfoo config, so problems are reported there. A part
+//! without an equivalent is also reported, and never dropped silently.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -127,7 +127,7 @@ pub fn suite_name(root: &Node) -> String {
 /// True for a promptfoo config.
 ///
 /// Such a document has no key `kindlm`. It has a key that only promptfoo has, or `prompts` or `providers` in
-/// promptfoo's form.
+/// promptfoo's format.
 pub fn is_promptfoo(root: &Node) -> bool {
     if root.get("kindlm").is_some() {
         return false;
@@ -227,7 +227,7 @@ struct Translator<'a> {
     stored_before: Vec<String>,
     /// The functions of `extensions`.
     hooks: Vec<Hook>,
-    /// The files of tests that are being read. Each of them names the next.
+    /// The test files that are being read. Each file names the next file.
     test_files: Vec<String>,
     /// Programs that have failed. They are not run again.
     broken: HashSet<Program>,
@@ -354,7 +354,7 @@ impl Translator<'_> {
             ("tests", tests),
             ("gates", map(span, gates)),
         ];
-        // A suite whose only subjects are agents needs no models, and other suites have no agents.
+        // A suite that tests only agents needs no models. A suite without agents needs no `agents`.
         document.retain(|(name, it)| match *name {
             "agents" => !it.entries().is_empty(),
             "providers" | "models" => {

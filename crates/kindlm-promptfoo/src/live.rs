@@ -167,7 +167,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Translates a key of `generationConfig`, some of which are keys of the setup message.
+    /// Translates a key of `generationConfig`. Some of these keys become keys of the setup message.
     fn live_generation(&mut self, model: &str, key: &Key, value: &Node, live: &mut Live) {
         match &*key.name {
             "response_modalities" | "responseModalities" => {

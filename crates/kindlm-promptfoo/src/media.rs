@@ -20,7 +20,8 @@ enum Piece<'t> {
 }
 
 impl Translator<'_> {
-    /// Adds a version of a prompt in which each line with only a file is a part. Returns the name of this version.
+    /// Adds a version of a prompt in which each line that only inserts a file is a message part. Returns the name of
+    /// this version.
     ///
     /// `name` is the name of `prompt`, or of a prompt made from it. If no line is only a file, the name is returned
     /// unchanged. Returns `None` for a file inside a line of text, which is reported as an error.

@@ -18,7 +18,7 @@ fn asks_vertex(entry: &Entry) -> bool {
         .any(|(key, it)| &*key.name == "vertexai" && it.to_json() == Value::Bool(true))
 }
 
-/// True if the config asks a model of Hugging Face by its chat API.
+/// True if the config selects the chat API of Hugging Face for a model.
 fn asks_chat(entry: &Entry) -> bool {
     let set = |name: &str| entry.config.iter().find(|(it, _)| &*it.name == name);
     match (set("chatCompletion"), set("apiEndpoint")) {
@@ -332,8 +332,8 @@ impl Translator<'_> {
 
     /// Adds the parameters that promptfoo sends to Anthropic together with `thinking`.
     ///
-    /// With `thinking`, the API rejects a temperature. It also rejects a maximum of tokens that is not above the budget
-    /// for thinking.
+    /// With `thinking`, the API rejects a temperature. It also rejects a token limit that is not above the budget for
+    /// thinking.
     pub(super) fn thinking(&mut self, entry: &Entry, settings: &mut Settings) {
         let set = |key: &str| entry.config.iter().find(|(it, _)| &*it.name == key);
         let Some((_, thinking)) = set("thinking") else { return };

@@ -80,7 +80,7 @@ impl Translator<'_> {
         let mut parameters = Vec::new();
         let mut options = Vec::new();
         let mut is_own = false;
-        // KindLM computes the similarity itself, as the cosine of two vectors from the other task.
+        // KindLM computes the similarity itself: the cosine of two vectors from the task `feature-extraction`.
         if task == "sentence-similarity" {
             url.push_str("/pipeline/feature-extraction");
         }

@@ -111,7 +111,7 @@ impl Translator<'_> {
             self.unsupported(span, "a Ruby program in this place", Some(help));
             return None;
         }
-        // This reports a missing file with its place. The script host would report it without a place.
+        // This reports a missing file with its source location. The script host would report no location.
         self.content(span, path)?;
         let language = if extension == "py" { Language::Python } else { Language::JavaScript };
         let usual = usual.filter(|_| language == Language::Python);

@@ -15,7 +15,7 @@ use super::programs::Program;
 /// The line that separates prompts in a text file.
 const SEPARATOR: &str = "---";
 
-/// The extensions by which a text can be a path without `file://`. Other texts are never read as a path.
+/// A text with one of these extensions may be a path without `file://`. Other texts are never read as a path.
 const PATHS: [&str; 13] =
     ["txt", "md", "j2", "json", "jsonl", "yaml", "yml", "js", "mjs", "cjs", "ts", "py", "csv"];
 

@@ -214,9 +214,9 @@ fn typed(node: &Node, kind: &str) -> Node {
     Node { kind: Kind::Mapping(entries.into()), ..node.clone() }
 }
 
-/// Returns the price of a model if the suite has another key for the provider than KindLM's price table.
+/// Returns the price of a model whose provider has a different key in the suite than in KindLM's price table.
 ///
-/// This is the price under KindLM's name of the vendor. Returns `None` if the suite finds a price itself, or if no
+/// Returns `None` if both keys are equal, because the suite then finds the price itself. Also returns `None` if no
 /// price is known.
 pub(super) fn usual_price(span: Span, name: &str, key: &str, model: &str) -> Option<Node> {
     let name = super::gateways::name_in_kindlm(name);

@@ -32,8 +32,8 @@ const READING: &str = r#"(json) => {
   };
 }"#;
 
-/// Returns the address or the data of an image in the config. promptfoo sends only the address if there are both, and
-/// errors each test with another image.
+/// Returns the address or the data of an image in the config. promptfoo prefers the address. With neither, promptfoo
+/// reports an error for each test.
 fn image_of(image: &Value) -> Option<Value> {
     let text = |name: &str| image[name].as_str().filter(|it| !it.trim().is_empty());
     ["url", "base64"].into_iter().find_map(|name| Some(json!({name: text(name)?})))

@@ -52,8 +52,8 @@ impl Translator<'_> {
     ///
     /// A check without a reference stays unchanged. An invalid reference is reported and becomes null.
     ///
-    /// The references stay in `open_templates`, so that a template that contains itself is found. The caller removes
-    /// them after it has translated the checks of the templates.
+    /// The references stay in `open_templates`, to detect a template that contains itself. The caller removes them
+    /// after it has translated the checks of the templates.
     pub(super) fn with_template(&mut self, check: &Node) -> Node {
         let mut check = check.clone();
         while let Some(reference) = check.get("$ref").cloned() {

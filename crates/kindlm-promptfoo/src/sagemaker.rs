@@ -7,7 +7,7 @@ use super::Translator;
 use super::build::{entries, map, text};
 use super::settings::Settings;
 
-/// The kinds of models whose requests promptfoo writes. `custom` is the kind of all other models.
+/// The kinds of models for which promptfoo has a request format. `custom` is the kind of all other models.
 const KINDS: [&str; 5] = ["openai", "llama", "huggingface", "jumpstart", "custom"];
 
 impl Translator<'_> {
@@ -83,8 +83,8 @@ impl Translator<'_> {
         Some(Settings { provider, ..Settings::default() })
     }
 
-    /// Translates the address of an endpoint and its headers. Also returns the path to the output in its answers;
-    /// `None` without a path.
+    /// Translates the address and the headers of an endpoint. Also returns the path of the output in an answer; `None`
+    /// without a path.
     fn endpoint(
         &mut self,
         span: Span,

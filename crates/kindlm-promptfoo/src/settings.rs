@@ -20,9 +20,9 @@ pub(super) struct Settings {
     pub(super) transform: Option<Node>,
     pub(super) price: Option<Node>,
     pub(super) body: Vec<(String, Node)>,
-    /// The settings that are not known to exist in the API, with their places.
+    /// The settings that are not known to exist in the API, with their source locations.
     pub(super) unknown: Vec<(Span, String)>,
-    /// All maximums of tokens. [`maximum`](Translator::maximum) decides which of them is sent.
+    /// All limits on output tokens. [`maximum`](Translator::maximum) selects the limit that is sent.
     pub(super) maximums: Vec<(Key, Node)>,
 }
 
@@ -53,7 +53,7 @@ const BODY: [&str; 23] = [
     "top_logprobs",
 ];
 
-/// The keys of a maximum of tokens.
+/// The keys that limit the number of output tokens.
 pub(super) const MAXIMUMS: [&str; 5] =
     ["max_tokens", "max_completion_tokens", "maxOutputTokens", "max_output_tokens", "num_predict"];
 
@@ -115,10 +115,10 @@ impl Settings {
         }
     }
 
-    /// Returns the entries of a part of the body, without its maximums of tokens, which are collected.
+    /// Returns the entries of a part of the body, without its token limits. The token limits are added to `maximums`.
     ///
-    /// These maximums take precedence over maximums outside of the part. `stream: false` is left out, because answers
-    /// are not streamed by default.
+    /// These limits take precedence over limits outside of the part. `stream: false` is left out, because answers are
+    /// not streamed by default.
     pub(super) fn without_maximums(&mut self, name: &str, part: &Node) -> Vec<(Key, Node)> {
         let mut rest = Vec::new();
         for (key, value) in part.entries() {
@@ -135,15 +135,15 @@ impl Settings {
 }
 
 impl Translator<'_> {
-    /// Sets the maximum of tokens that promptfoo sends to a model, and no other.
+    /// Sets the token limit that promptfoo sends to a model.
     ///
-    /// `names` are the keys that promptfoo reads for this model; the first one that is set counts. If none of them is
-    /// set, a warning names each maximum that promptfoo ignores.
+    /// `names` are the keys that promptfoo reads for this model; the first key that is set counts. If none of these
+    /// keys is set, a warning names each token limit that promptfoo ignores.
     pub(super) fn maximum(&mut self, model: &str, names: &[&str], settings: &mut Settings) {
         let last = |key: &Key| key.name.rsplit('.').next().unwrap_or_default().to_owned();
         let maximums = std::mem::take(&mut settings.maximums);
-        // A maximum inside a part that promptfoo sends unchanged (its name has a dot) overrides the other settings.
-        // For models without `max_tokens`, promptfoo removes this key from the part.
+        // A key with a dot is a token limit inside a part that promptfoo sends unchanged. It overrides the other token
+        // limits. For models without `max_tokens`, promptfoo removes this key from the part.
         let is_sent = |key: &Key| {
             key.name.contains('.') && (last(key) != "max_tokens" || names.contains(&"max_tokens"))
         };
@@ -264,7 +264,7 @@ impl Translator<'_> {
         }
     }
 
-    /// Adds the entries of `passthrough` to the body. Maximums of tokens are collected instead.
+    /// Adds the entries of `passthrough` to the body, except token limits. Token limits are added to `maximums`.
     fn passthrough(&mut self, key: &Key, value: &Node, settings: &mut Settings) {
         let Some(value) = self.without_templates(key, value) else { return };
         settings.calls |= value.get("functions").is_some();
@@ -272,7 +272,7 @@ impl Translator<'_> {
         settings.body.extend(own.into_iter().map(|(key, it)| (key.name.to_string(), it)));
     }
 
-    /// Fills in the variables of the `env` block in a setting. Returns `None` if a template is left, which is reported.
+    /// Fills in the variables of the `env` block in a setting. If a template remains, reports it and returns `None`.
     pub(super) fn without_templates(&mut self, key: &Key, value: &Node) -> Option<Node> {
         let value = self.texts_with_env(value);
         let Some(span) = template_in(&value) else { return Some(value) };
@@ -411,7 +411,7 @@ fn usual_settings(config: &[(Key, Node)]) -> Settings {
     }
 }
 
-/// Returns the place of the first template in a value, if there is one.
+/// Returns the source location of the first template in a value; `None` without a template.
 fn template_in(value: &Node) -> Option<Span> {
     if value.text().is_some_and(kindlm_template::is_template) {
         return Some(value.span);

@@ -26,10 +26,10 @@ const SPECIAL: [&str; 7] = [
     "__threshold",
 ];
 
-/// The place of a row.
+/// The source location of a row.
 #[derive(Clone, Copy)]
 struct RowPlace<'a> {
-    /// The place in the config that names the file.
+    /// The location of the file's name in the config.
     span: Span,
     source: &'a Arc<Source>,
     line: Span,

@@ -9,14 +9,14 @@ use super::files::{extension, is_script, path};
 use super::test_settings::TestSettings;
 use super::workbook;
 
-/// The endings of files with tests.
+/// The extensions of files with tests.
 const CONTENTS: [&str; 6] = ["csv", "jsonl", "ndjson", "json", "yaml", "yml"];
 
 /// The function that promptfoo calls in a Python program that generates tests.
 const GENERATE: &str = "generate_tests";
 
 impl Translator<'_> {
-    /// Reads all tests with their places, before they are expanded.
+    /// Reads all tests with their source locations, before the tests are expanded.
     pub(super) fn written(&mut self, root: &Node) -> Vec<(Span, TestSettings)> {
         let default = self.default_test(root);
         let defaults = match &default {
@@ -190,7 +190,7 @@ impl Translator<'_> {
         Vec::new()
     }
 
-    /// Combines each config of a scenario with each of its tests.
+    /// Combines each config of a scenario with each test of the scenario.
     fn scenarios(
         &mut self,
         block: &Node,

@@ -48,7 +48,7 @@ const NO_SPEECH: &str =
 const NO_VIDEOS: &str =
     "KindLM has no checks of videos: ask the API with a provider in a file, `file://video.js`";
 
-/// Providers of promptfoo that are refused, by the beginning of their ids, with the advice.
+/// The providers of promptfoo that KindLM rejects: the beginning of the id, and the advice.
 const REFUSED: [(&str, &str); 26] = [
     (
         "adaline:",
@@ -611,7 +611,7 @@ pub(super) fn json_header(span: Span) -> Node {
 const SESSION: &str =
     "{% if sessionId is defined and sessionId %}, \"sessionId\": {{ sessionId | dump }}{% endif %}";
 
-/// Adds the session of a test to an object that has none.
+/// Adds the session id of a test to a JSON object without `sessionId`.
 fn with_session(body: &str) -> String {
     match body.strip_suffix('}') {
         Some(rest) if !body.contains("\"sessionId\"") => {

@@ -97,7 +97,7 @@ mod reading {
         })
     }
 
-    /// Reads the cells of a sheet. The empty cells between them take no memory.
+    /// Reads the cells of a sheet. Empty cells take no memory.
     fn cells(book: &mut Sheets<Cursor<&[u8]>>, sheet: &str) -> Result<Cells, String> {
         let mut cells = Cells::new();
         let mut insert = |place: (u32, u32), cell: Data| -> Result<(), String> {

@@ -1,5 +1,5 @@
-//! The settings of xAI's models, as promptfoo 0.123.1 sends them. One key differs: for the maximum of tokens in chats,
-//! KindLM sends `max_tokens`.
+//! The settings of xAI's models, as promptfoo 0.123.1 sends them. One key differs: KindLM sends the token limit of
+//! chats as `max_tokens`.
 
 use kindlm_source::{Key, Node, Span};
 
