@@ -56,7 +56,7 @@ pub enum Input {
     /// The whole request as one JSON object on stdin.
     #[default]
     Stdin,
-    /// Three arguments after the command line, in the form of promptfoo's `exec` providers: prompt, options, context.
+    /// Three arguments after the command line, in the format of promptfoo's `exec` providers: prompt, options, context.
     ///
     /// The prompt is text (a chat is JSON), the options are `{}`, and the context holds the variables of the test under
     /// `vars`.

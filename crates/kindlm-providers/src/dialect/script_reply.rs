@@ -1,4 +1,4 @@
-//! The answer of a program, in the form of promptfoo's provider responses.
+//! The answer of a program, in the format of promptfoo's provider responses.
 
 use kindlm_types::script::{ScriptAnswer, ScriptOutcome, ScriptValue};
 use kindlm_types::{FinishReason, Prompt, Reply, Usage, ecma};

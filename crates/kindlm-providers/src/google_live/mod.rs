@@ -85,7 +85,7 @@ enum Output {
     /// The text.
     #[default]
     Text,
-    /// `{ text, toolCall: { functionCalls } }`, which is promptfoo's form.
+    /// `{ text, toolCall: { functionCalls } }`, which is promptfoo's format.
     Object,
 }
 

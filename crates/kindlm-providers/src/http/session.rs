@@ -25,7 +25,7 @@ pub(super) struct SessionConfig {
     /// The HTTP method; `POST` by default.
     #[serde(default)]
     method: Verb,
-    /// The headers, in the form of the provider's `headers`.
+    /// The headers, in the format of the provider's `headers`.
     #[serde(default)]
     headers: BTreeMap<String, String>,
     /// The body, in which each text is a Jinja template; empty by default.

@@ -89,7 +89,7 @@ enum Output {
     /// The text.
     #[default]
     Text,
-    /// The text. If calls were answered, a note in promptfoo's form follows.
+    /// The text. If calls were answered, a note in promptfoo's format follows.
     Note,
     /// The text, or `{ text, functionCalls }` if there are calls: the form of promptfoo's `xai:voice`.
     Calls,
@@ -235,7 +235,7 @@ fn tools(prompt: &Prompt) -> Option<Value> {
     (!prompt.tools.is_empty()).then(|| prompt.tools.iter().map(tool).collect())
 }
 
-/// Returns the text of a system message. Fails if a part is not a text; a raw part may be a text in the API's form.
+/// Returns the text of a system message. Fails if a part is not a text; a raw part may be a text in the API's format.
 fn system_text(message: &Message) -> Result<String, ProviderError> {
     if message.parts.is_empty() {
         return Ok(message.content.clone());

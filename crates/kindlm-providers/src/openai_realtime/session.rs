@@ -221,7 +221,7 @@ fn is_audio(part: &Value) -> bool {
     matches!(part["type"].as_str(), Some("output_audio" | "audio"))
 }
 
-/// Returns a call in the form of the output `calls`.
+/// Returns a call in the format of the output `calls`.
 fn shown(call: &ToolCall) -> Value {
     let mut shown = json!({"name": call.name, "arguments": call.arguments});
     if let Some(response) = &call.response {

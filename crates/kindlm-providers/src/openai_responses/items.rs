@@ -1,4 +1,4 @@
-//! The items of an answer as one text, in promptfoo's form.
+//! The items of an answer as one text, in promptfoo's format.
 
 use kindlm_types::ecma::stringify;
 use serde_json::Value;

@@ -66,7 +66,7 @@ struct Config {
     /// addition to the tools of a test. `{{env.NAME}}` in a text is the value of an environment variable.
     #[serde(default)]
     hosted_tools: Vec<Map<String, Value>>,
-    /// True to show all items of an answer in its text, in promptfoo's form: also the calls of functions as JSON, the
+    /// True to show all items of an answer in its text, in promptfoo's format: also the calls of functions as JSON, the
     /// summaries of reasoning, and a line for each call of a hosted tool. Scripts also see the whole answer, as
     /// `context.providerResponse.raw`.
     #[serde(default)]

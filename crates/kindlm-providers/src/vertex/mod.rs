@@ -52,7 +52,7 @@ struct Config {
     #[serde(default)]
     #[schemars(url)]
     base_url: Option<String>,
-    /// Additional keys for the body of chat requests, in the form of the model's vendor. If KindLM sends an object
+    /// Additional keys for the body of chat requests, in the format of the model's vendor. If KindLM sends an object
     /// under the same key, the two objects are merged.
     #[serde(default)]
     #[schemars(with = "std::collections::BTreeMap<String, Value>")]

@@ -180,7 +180,7 @@ fn system(prompt: &Prompt) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n\n"))
 }
 
-/// Returns the conversation in Anthropic's form, without system messages. Consecutive tool results share one message,
+/// Returns the conversation in Anthropic's format, without system messages. Consecutive tool results share one message,
 /// because separate messages teach the model to stop calling tools in parallel.
 fn messages(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     let mut out: Vec<Value> = Vec::new();

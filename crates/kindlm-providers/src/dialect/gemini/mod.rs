@@ -198,7 +198,7 @@ fn media(media: &Media) -> Result<Value, Refused> {
     })
 }
 
-/// Returns the conversation in Gemini's form, without system messages. Consecutive tool results share one content,
+/// Returns the conversation in Gemini's format, without system messages. Consecutive tool results share one content,
 /// because Gemini requires all results of a turn together.
 pub(crate) fn contents(prompt: &Prompt) -> Result<Vec<Value>, ProviderError> {
     let mut out: Vec<Value> = Vec::new();
