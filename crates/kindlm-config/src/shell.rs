@@ -119,7 +119,7 @@ impl Scanner<'_> {
         self.stack.last().copied().unwrap_or(Level::Bare(0))
     }
 
-    /// Returns a description if a second program would run the current word as code; otherwise `None`.
+    /// Returns a description of the program that would run the current word as code, such as `eval`; `None` if none would.
     fn read_again(&self) -> Option<&'static str> {
         let command = self.stack.iter().rev().find_map(|it| match it {
             Level::Bare(start) => Some(*start),

@@ -45,7 +45,7 @@ fn unusable_files(execution: &Execution) -> Option<String> {
     })
 }
 
-/// Returns one kind of evidence as text, for reports that show the difference of a mutant.
+/// Returns one kind of evidence as text. Reports use it for the diff between an execution and its mutant.
 pub fn shown(evidence: MutatedEvidence, execution: &Execution) -> String {
     match evidence {
         MutatedEvidence::Text => execution.output.clone(),

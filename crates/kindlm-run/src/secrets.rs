@@ -23,7 +23,7 @@ impl Secrets {
     ///
     /// The values are:
     ///
-    /// - environment variables that the configurations of providers name;
+    /// - environment variables that a provider's configuration names;
     /// - environment variables with secret-like names;
     /// - passwords in URLs that are values of environment variables;
     /// - values that `world` learns later.

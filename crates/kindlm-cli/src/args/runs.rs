@@ -59,7 +59,7 @@ pub(crate) enum RunsAction {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  kindlm clean\n  kindlm clean -c suites/refunds.yaml --yes")]
 pub(crate) struct CleanArgs {
-    /// Remove them without asking
+    /// Remove the runs and answers without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
 

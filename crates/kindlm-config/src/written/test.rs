@@ -103,11 +103,11 @@ pub(crate) struct TestEntry {
     /// The output to check, as a text or any other value. No request is sent to the models.
     #[serde(default, deserialize_with = "present")]
     pub(crate) output: Option<Value>,
-    /// Free data about the test for scripts, which read it as `context.test.metadata`.
+    /// Free-form data about the test for scripts, which read it as `context.test.metadata`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) metadata: Map<String, Value>,
-    /// Free data for scripts, which read it as `context.test.options`. It exists for promptfoo configs.
+    /// Free-form data for scripts, which read it as `context.test.options`. It exists for promptfoo configs.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Value>")]
     pub(crate) options: Map<String, Value>,

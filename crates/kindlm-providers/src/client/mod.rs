@@ -117,7 +117,7 @@ impl ClientOptions {
 
 /// The client for all providers of a suite. It connects on the first request.
 ///
-/// A rate limiter for each model keeps requests within the model's [`Limits`]. After hopeless errors the circuit opens:
+/// A rate limiter for each model keeps requests within the model's [`Limits`]. After errors that later calls would get again, the circuit opens:
 /// later calls fail at once, with an error of the same kind and 0 attempts. The circuit opens for all models of a
 /// provider if:
 ///

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 const SET: &str = "assertionSet";
 /// The type of a negated set.
 const NOT_ASSERT_SET: &str = "not-assert-set";
-/// The only deterministic check whose results can have a fact about a judgement: a tie.
+/// The only deterministic check whose results can have data of a judge: the mark of a tie.
 const MAX_SCORE: &str = "max-score";
 
 /// The rule of a set as JSON.
