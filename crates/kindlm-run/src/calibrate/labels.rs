@@ -394,10 +394,15 @@ fn lines(text: &str, problems: &mut Problems) -> Labels {
     labels
 }
 
+/// The keys of a row that hold a question for the judge. Only `criteria` and `instruction` can be used together.
+const QUESTION_KEYS: [&str; 4] = ["assertions", "check", "criteria", "instruction"];
+
 /// The builder of a row, which takes the fields one by one.
 struct Fields<'p> {
     row: Row,
     has_output: bool,
+    /// The first of [`QUESTION_KEYS`] in the row; `None` before it was read.
+    question_key: Option<&'static str>,
     assertion: Option<String>,
     instruction: Option<String>,
     criteria: Option<Value>,
@@ -412,6 +417,7 @@ impl<'p> Fields<'p> {
         Self {
             row: Row { line, ..Row::default() },
             has_output: false,
+            question_key: None,
             assertion: None,
             instruction: None,
             criteria: None,
@@ -454,7 +460,21 @@ impl<'p> Fields<'p> {
         }
     }
 
+    /// Adds a problem if the key asks another question than an earlier key of the row.
+    fn check_question_key(&mut self, name: &str) {
+        let Some(key) = QUESTION_KEYS.into_iter().find(|it| *it == name) else { return };
+        let first = *self.question_key.get_or_insert(key);
+        let can_join = |it: &str| matches!(it, "criteria" | "instruction");
+        if first != key && !(can_join(first) && can_join(key)) {
+            self.problem(format!(
+                "the row has both `{first}` and `{key}`, but a row asks the judge one question: remove one of them, \
+                 or move it to a row of its own"
+            ));
+        }
+    }
+
     fn value(&mut self, name: &str, value: Value, unused: &mut Vec<String>) {
+        self.check_question_key(name);
         match (name, value) {
             ("input" | "agent_input", value) => self.row.input = Some(value),
             ("output" | "agent_output", Value::Null) | ("id", _) => {}
@@ -652,6 +672,35 @@ mod tests {
         let rule = json!([{"id": "cites", "instruction": "Cite sources", "criteria": ["Is there a source?"]}]);
         assert_eq!(rows[0].question, Some(JudgeRequest::Assertions(rule)));
         assert_eq!(rows[1].question, None, "the set is named elsewhere");
+    }
+
+    #[test]
+    fn a_row_with_two_questions_is_an_error() {
+        let advice = "but a row asks the judge one question: remove one of them, or move it to a row of its own";
+        let check = r#"{"type": "llm-rubric", "value": "Is kind"}"#;
+        for (row, keys) in [
+            (format!(r#""check": {check}, "criteria": "Is short""#), "`check` and `criteria`"),
+            (format!(r#""assertions": [], "check": {check}"#), "`assertions` and `check`"),
+            (
+                r#""assertions": [], "criteria": "Is short""#.to_owned(),
+                "`assertions` and `criteria`",
+            ),
+            (
+                format!(r#""assertion": "a", "check": {check}, "instruction": "Be short""#),
+                "`check` and `instruction`",
+            ),
+        ] {
+            let text = format!(
+                "{{\"output\": \"a\", \"label\": 1}}\n{{\"output\": \"b\", \"label\": 1, {row}}}\n"
+            );
+            assert_eq!(
+                bad("a.jsonl", &text),
+                format!("a.jsonl:2: the row has both {keys}, {advice}")
+            );
+        }
+        let csv = "output,label,assertions,criteria\nHi,1,[],\nHo,1,,Is short\nHa,1,[],Is short\n";
+        let expected = format!("a.csv:4: the row has both `assertions` and `criteria`, {advice}");
+        assert_eq!(bad("a.csv", csv), expected, "rows with one question each are good");
     }
 
     #[test]
