@@ -4,6 +4,8 @@ mod arguments;
 #[cfg(feature = "mcp")]
 mod client;
 
+use std::collections::BTreeMap;
+
 use kindlm_types::{DeclaredEvidence, Problem};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -13,6 +15,7 @@ pub use arguments::arguments;
 #[cfg(feature = "mcp")]
 pub(crate) use client::McpClient;
 
+use crate::dialect::settings;
 use crate::{HeaderValue, Kind, Meta, Registration};
 
 /// The registration of the provider `mcp`.
@@ -41,7 +44,7 @@ pub struct Config {
     /// The name of the tool.
     #[schemars(length(min = 1))]
     pub tool_name: String,
-    /// The headers of every request; a value that starts with `env:` names an environment variable.
+    /// The headers of every request. A value that starts with `env:` or `Bearer env:` names an environment variable.
     #[serde(default)]
     pub headers: Map<String, Value>,
     /// The arguments of the tool; by default, the messages, the model and the parameters. They may contain the
@@ -72,12 +75,7 @@ impl Config {
         if read.tool_name.trim().is_empty() {
             problems.push(Problem::new("/toolName", "the tool's name is empty"));
         }
-        for (name, value) in &read.headers {
-            if !value.is_string() {
-                let message = "a header's value must be a text";
-                problems.push(Problem::new(pointer("/headers", name), message));
-            }
-        }
+        read.checked_headers(&mut problems);
         if let Some(template) = &read.arguments {
             problems
                 .extend(arguments::check(template).into_iter().map(|it| it.under("/arguments")));
@@ -87,17 +85,21 @@ impl Config {
 
     /// Returns the headers. Environment variables are named, not resolved.
     pub fn headers(&self) -> Vec<(String, HeaderValue)> {
-        let header = |(name, value): (&String, &Value)| {
-            let text = value.as_str().unwrap_or_default();
-            let value = match text.strip_prefix("env:") {
-                Some(variable) => {
-                    HeaderValue::FromEnv { prefix: "", variable: variable.trim().to_owned() }
-                }
-                None => HeaderValue::Literal(text.to_owned()),
-            };
-            (name.clone(), value)
-        };
-        self.headers.iter().map(header).collect()
+        self.checked_headers(&mut Vec::new())
+    }
+
+    /// Returns the valid headers, and adds the problems of the others to `problems`.
+    fn checked_headers(&self, problems: &mut Vec<Problem>) -> Vec<(String, HeaderValue)> {
+        let mut texts = BTreeMap::new();
+        for (name, value) in &self.headers {
+            if let Value::String(text) = value {
+                texts.insert(name.clone(), text.clone());
+            } else {
+                let message = "a header's value must be a text";
+                problems.push(Problem::new(pointer("/headers", name), message));
+            }
+        }
+        settings::headers(Vec::new(), &texts, problems)
     }
 }
 

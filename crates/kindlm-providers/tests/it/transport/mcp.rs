@@ -142,6 +142,8 @@ async fn arguments_are_filled_in_and_headers_are_sent() {
     let mut with_header = config(address, "header");
     with_header["mcp"]["headers"] = json!({"X-Token": "env:TOKEN"});
     assert_eq!(ask(with_header.clone()).await.unwrap().text, KEY);
+    with_header["mcp"]["headers"] = json!({"X-Token": "Bearer env:TOKEN"});
+    assert_eq!(ask(with_header.clone()).await.unwrap().text, format!("Bearer {KEY}"));
     with_header["mcp"]["headers"] = json!({"X-Token": "env:NOT_SET"});
     let err = ask(with_header).await.unwrap_err();
     assert_eq!((err.kind, err.attempts), (Kind::Auth, 0));
