@@ -13,6 +13,8 @@ use crate::{Codec, Kind, Meta, Registration};
 pub struct Server {
     /// The id of the provider.
     pub name: &'static str,
+    /// The name of the vendor or of the product.
+    pub vendor: &'static str,
     /// The base URL. It is empty if only the configuration has it.
     pub base_url: &'static str,
     /// The environment variable of the key.
@@ -28,22 +30,24 @@ pub struct Server {
 
 const fn keyed(
     name: &'static str,
+    vendor: &'static str,
     base_url: &'static str,
     key: &'static str,
     docs: &'static str,
     needs: &'static str,
 ) -> Server {
-    Server { name, base_url, key, is_open: false, docs, needs }
+    Server { name, vendor, base_url, key, is_open: false, docs, needs }
 }
 
 const fn open(
     name: &'static str,
+    vendor: &'static str,
     base_url: &'static str,
     key: &'static str,
     docs: &'static str,
     needs: &'static str,
 ) -> Server {
-    Server { is_open: true, ..keyed(name, base_url, key, docs, needs) }
+    Server { is_open: true, ..keyed(name, vendor, base_url, key, docs, needs) }
 }
 
 /// Returns all servers, sorted by name.
@@ -81,8 +85,14 @@ macro_rules! servers {
     ($($access:ident $name:literal, $vendor:literal, $key:literal, $docs:literal
         $(, at $url:literal)? $(, needs $needs:literal)?;)*) => {
         static ROWS: &[(Server, Registration)] = &[$({
-            const SERVER: Server =
-                $access($name, concat!("" $(, $url)?), $key, $docs, concat!("" $(, $needs)?));
+            const SERVER: Server = $access(
+                $name,
+                $vendor,
+                concat!("" $(, $url)?),
+                $key,
+                $docs,
+                concat!("" $(, $needs)?),
+            );
             let registration = Registration {
                 meta: Meta {
                     id: $name,

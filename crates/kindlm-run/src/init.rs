@@ -4,6 +4,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use kindlm_providers::servers::{self, Server};
+
 use crate::Failure;
 use crate::project::CONFIG;
 
@@ -35,6 +37,45 @@ pub enum Provider {
     Google,
     /// Ollama on this machine, without a key.
     Ollama,
+    /// A server with an API compatible to OpenAI's. The suite has placeholders for the models.
+    Server(&'static Server),
+}
+
+impl Provider {
+    /// Returns all providers. The servers are those that need only a key.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let servers = servers::all().filter(|it| !it.is_open && it.needs.is_empty());
+        let known = [Self::Openai, Self::Anthropic, Self::Google, Self::Ollama];
+        known.into_iter().chain(servers.map(Self::Server))
+    }
+
+    /// Returns the provider with this name, or with this id in a suite; `None` if there is none.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::all().find(|it| it.name() == name || values(*it).id == name)
+    }
+
+    /// Returns the name of the provider for users.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Google => "google",
+            other => values(other).id,
+        }
+    }
+
+    /// Returns the vendor, and the variable of the key.
+    pub fn summary(self) -> String {
+        let vendor = match self {
+            Self::Openai => "OpenAI",
+            Self::Anthropic => "Anthropic",
+            Self::Google => "Google Gemini",
+            Self::Ollama => "Ollama on this machine",
+            Self::Server(server) => server.vendor,
+        };
+        values(self).key.map_or_else(
+            || format!("{vendor}, without a key"),
+            |key| format!("{vendor}, with the key in `{key}`"),
+        )
+    }
 }
 
 /// A CI service.
@@ -67,6 +108,8 @@ struct Values {
     key: Option<&'static str>,
     model: &'static str,
     judge: &'static str,
+    /// The address of the vendor's documentation, if `model` and `judge` are placeholders; otherwise `None`.
+    docs: Option<&'static str>,
 }
 
 impl NewSuite {
@@ -98,6 +141,9 @@ impl NewSuite {
         }
         ignore(folder, say)?;
         let first = match values {
+            Some(Values { key: Some(key), model, judge, docs: Some(docs), .. }) => format!(
+                "replace {model} and {judge} in {CONFIG} with the names of models (see {docs}), set {key}, then "
+            ),
             Some(Values { key: Some(key), .. }) => format!("set {key}, then "),
             Some(Values { model, judge, .. }) => {
                 format!("`ollama pull {model}` and `ollama pull {judge}`, then ")
@@ -144,8 +190,13 @@ fn values(provider: Provider) -> Values {
             ("gemini", Some("GEMINI_API_KEY"), "gemini-2.5-flash-lite", "gemini-2.5-flash")
         }
         Provider::Ollama => ("ollama", None, "llama3.1:8b", "qwen2.5:7b"),
+        Provider::Server(server) => (server.name, Some(server.key), "MODEL", "JUDGE_MODEL"),
     };
-    Values { id, key, model, judge }
+    let docs = match provider {
+        Provider::Server(server) => Some(server.docs),
+        _ => None,
+    };
+    Values { id, key, model, judge, docs }
 }
 
 /// Returns the text of the suite.
@@ -162,8 +213,8 @@ fn suite(template: Option<Template>, values: Option<&Values>) -> String {
     text.replace("{SCHEMA}", &schema)
 }
 
-fn from_values(Values { id, key, model, judge }: &Values) -> String {
-    let (first, config) = match key {
+fn from_values(Values { id, key, model, judge, docs }: &Values) -> String {
+    let (run, config) = match key {
         Some(key) => (
             format!(
                 "Run it with `kindlm test`, with the key in {key}, or with `--env-file .env` and the key in that file."
@@ -177,8 +228,19 @@ fn from_values(Values { id, key, model, judge }: &Values) -> String {
             format!("{id}: {{ baseUrl: \"http://localhost:11434\" }}"),
         ),
     };
+    // A run with a budget needs the prices of its models.
+    let (first, budget) = match docs {
+        Some(docs) => (
+            format!("Replace {model} and {judge} with the names of models: see {docs}\n# {run}"),
+            "# costMaxUsd: 0.50                        # needs `price: { input: 0.1, output: 0.4 }` in each model",
+        ),
+        None => {
+            (run, "costMaxUsd: 0.50                          # the run stops before more is spent")
+        }
+    };
     include_str!("../templates/provider.yaml")
         .replace("{FIRST}", &first)
+        .replace("{BUDGET}", budget)
         .replace("{CONFIG}", &config)
         .replace("{PROVIDER}", id)
         .replace("{MODEL}", model)

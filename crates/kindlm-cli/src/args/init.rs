@@ -1,6 +1,8 @@
 //! The arguments of `kindlm init`.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
+use kindlm_run::init::Provider;
 
 /// Creates a first suite that runs at once
 ///
@@ -17,7 +19,7 @@ pub(crate) struct InitArgs {
     pub(crate) template: Option<Template>,
 
     /// Use a model of this provider instead of scripted models
-    #[arg(short, long, value_enum)]
+    #[arg(short, long, value_parser = provider())]
     pub(crate) provider: Option<Provider>,
 
     /// Also write a CI job; without `--template` and `--provider`, an existing suite is not changed
@@ -40,18 +42,14 @@ pub(crate) enum Template {
     Compliance,
 }
 
-/// A provider of real models.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Provider {
-    /// OpenAI, with the key in `OPENAI_API_KEY`
-    Openai,
-    /// Anthropic, with the key in `ANTHROPIC_API_KEY`
-    Anthropic,
-    /// Google Gemini, with the key in `GEMINI_API_KEY`
-    #[value(alias = "gemini")]
-    Google,
-    /// Ollama on this machine, without a key
-    Ollama,
+/// Returns the parser of a provider. Its possible values are all providers.
+fn provider() -> impl TypedValueParser<Value = Provider> {
+    let value = |it: Provider| {
+        let value = PossibleValue::new(it.name()).help(it.summary());
+        if it == Provider::Google { value.alias("gemini") } else { value }
+    };
+    PossibleValuesParser::new(Provider::all().map(value))
+        .try_map(|name| Provider::find(&name).ok_or("unknown provider"))
 }
 
 /// A CI service.

@@ -42,7 +42,7 @@ pub(crate) use gate::GateArgs;
 pub(crate) use generate::{CompletionsArgs, ManArgs, SchemaArgs, SchemaOf};
 pub(crate) use history::HistoryArgs;
 pub(crate) use import::ImportArgs;
-pub(crate) use init::{Ci, InitArgs, Provider, Template};
+pub(crate) use init::{Ci, InitArgs, Template};
 pub(crate) use merge::MergeArgs;
 pub(crate) use mutate::MutateArgs;
 pub(crate) use plan::{PlanArgs, Shape};

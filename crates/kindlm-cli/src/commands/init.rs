@@ -4,7 +4,7 @@ use kindlm_run::Outcome;
 use kindlm_run::init::{self, NewSuite};
 use kindlm_types::ExitStatus;
 
-use crate::args::{Ci, InitArgs, Provider, Template};
+use crate::args::{Ci, InitArgs, Template};
 use crate::{Io, print};
 
 pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
@@ -14,12 +14,7 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
             Template::Agent => init::Template::Agent,
             Template::Compliance => init::Template::Compliance,
         }),
-        provider: args.provider.map(|it| match it {
-            Provider::Openai => init::Provider::Openai,
-            Provider::Anthropic => init::Provider::Anthropic,
-            Provider::Google => init::Provider::Google,
-            Provider::Ollama => init::Provider::Ollama,
-        }),
+        provider: args.provider,
         ci: args.ci.map(|it| match it {
             Ci::Github => init::Ci::Github,
             Ci::Gitlab => init::Ci::Gitlab,
