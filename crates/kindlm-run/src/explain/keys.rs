@@ -111,15 +111,32 @@ impl<'a> Keys<'a> {
         match found.as_slice() {
             [] => None,
             [key] => Some(self.describe(key)),
-            several => {
-                let mut text = format!("# {topic}\n\n{} keys have this name.\n\n", several.len());
-                text.push_str("| Key | Type | Meaning |\n|---|---|---|\n");
-                for key in several {
-                    let _ = writeln!(text, "{}", self.row(&key.path, &key.schemas, false));
-                }
-                Some(text)
-            }
+            several => Some(self.list(topic, several)),
         }
+    }
+
+    /// Returns the list of the keys with a name. Keys with the same type and meaning share one text, and the other
+    /// keys are in a table.
+    fn list(&self, topic: &str, keys: &[&Key<'a>]) -> String {
+        let mut groups: IndexMap<(String, String), Vec<&Key<'a>>> = IndexMap::new();
+        for key in keys {
+            groups.entry(self.type_and_meaning(&key.schemas)).or_default().push(*key);
+        }
+        let mut text = format!("# {topic}\n\n{} keys have this name.\n", keys.len());
+        let mut rows = String::new();
+        for ((kind, meaning), keys) in &groups {
+            if let [key] = keys.as_slice() {
+                let _ = writeln!(rows, "{}", self.row(&key.path, &key.schemas, false));
+                continue;
+            }
+            let paths: Vec<String> = keys.iter().map(|it| format!("`{}`", it.path)).collect();
+            let paths = paths.join(", ");
+            let _ = write!(text, "\n{meaning}\n\n- Type: {kind}\n- Keys: {paths}\n");
+        }
+        if !rows.is_empty() {
+            let _ = write!(text, "\n| Key | Type | Meaning |\n|---|---|---|\n{rows}");
+        }
+        text
     }
 
     fn describe(&self, key: &Key<'a>) -> String {
@@ -210,7 +227,17 @@ impl<'a> Keys<'a> {
     }
 
     fn row(&self, name: &str, schemas: &[&'a Value], is_required: bool) -> String {
-        let Some(first) = schemas.first().copied() else { return String::new() };
+        let (kind, mut meaning) = self.type_and_meaning(schemas);
+        if is_required {
+            meaning.push_str(" Required.");
+        }
+        let cell = |text: &str| text.replace('\n', " ").replace('|', "\\|");
+        format!("| `{name}` | {} | {} |", cell(&kind), cell(meaning.trim()))
+    }
+
+    /// Returns the type and the meaning of a key, with its default. Both are empty without a schema.
+    fn type_and_meaning(&self, schemas: &[&'a Value]) -> (String, String) {
+        let Some(first) = schemas.first().copied() else { return (String::new(), String::new()) };
         let mut meaning = description(first);
         if !meaning.is_empty() && !meaning.ends_with('.') {
             meaning.push('.');
@@ -218,11 +245,7 @@ impl<'a> Keys<'a> {
         if let Some(default) = default(first).filter(|_| !meaning.contains("efault")) {
             let _ = write!(meaning, " Default: {default}.");
         }
-        if is_required {
-            meaning.push_str(" Required.");
-        }
-        let cell = |text: &str| text.replace('\n', " ").replace('|', "\\|");
-        format!("| `{name}` | {} | {} |", cell(&self.kind(first)), cell(meaning.trim()))
+        (self.kind(first), meaning)
     }
 
     /// Returns the type and the limits of a value in words.
@@ -444,6 +467,16 @@ mod tests {
         assert!(
             several.contains("| `defaults.repeat` |") && several.contains("| `tests[].repeat` |")
         );
+    }
+
+    #[test]
+    fn keys_with_one_meaning_share_its_text() {
+        let text = page("apiKeyCommand");
+        assert_eq!(text.matches("The command line that prints the key").count(), 1, "{text}");
+        for path in ["providers.anthropic.apiKeyCommand", "providers.xai.apiKeyCommand"] {
+            assert!(text.contains(&format!("`{path}`")), "{text}");
+        }
+        assert!(text.contains("\n\n- Type: text\n- Keys: `providers."), "{text}");
     }
 
     #[test]
