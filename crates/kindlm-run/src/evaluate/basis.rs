@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use kindlm_assertions::Setup;
 use kindlm_config::Programs;
 use kindlm_engine::Suite;
 use kindlm_store::{Digest, Folder};
+use kindlm_template::{Variables, each_template, is_template};
 use kindlm_types::{FileError, FileTree, Files, TreeLimits};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::responses::decided_by;
 
@@ -117,15 +119,47 @@ impl<'a> Basis<'a> {
     }
 
     /// Returns the digest of one record. `rules` are the texts of `expect` and `assertions`. Compile them first,
-    /// because compiling reads the files that they name.
-    pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2]) -> String {
+    /// because compiling reads the files that they name. `rendered` is the result of [`render_rules`].
+    pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2], rendered: &str) -> String {
         let [expect, assertions] = rules.map(|it| without_escapes(it.unwrap_or_default()));
-        let files = self.files.named_in(&[&expect, &assertions, &self.setup]);
+        let files = self.files.named_in(&[&expect, &assertions, &self.setup, rendered]);
         let head = [self.setup.as_bytes(), files.as_bytes()]
             .map(|it| Digest::from_content(it).to_string());
         let text = [head[0].as_bytes(), head[1].as_bytes(), record.trim_ascii()].concat();
         Digest::from_content(text).to_string()
     }
+}
+
+/// Returns the rendered templates of `expect` and `assertions`, as JSON texts. A template can make the path of a file.
+///
+/// Leaves out templates that cannot be rendered, because their checks cannot be compiled either.
+pub(super) fn render_rules(
+    rules: [Option<&str>; 2],
+    setup: &Setup<'_>,
+    vars: &Map<String, Value>,
+) -> String {
+    let mut rendered = String::new();
+    let has_reference = |it: &str| it.contains("$ref");
+    // An escape sequence can hide the characters of a template.
+    let may_render = |it: &&str| is_template(it) || has_reference(it) || it.contains('\\');
+    let rules: Vec<&str> = rules.into_iter().flatten().filter(may_render).collect();
+    if rules.is_empty() {
+        return rendered;
+    }
+    let variables = Variables::new(vars, &setup.env);
+    let mut render = |_: &str, template: &str| {
+        if let Ok(text) = variables.render(template) {
+            rendered.push_str(&Value::from(text).to_string());
+        }
+    };
+    for text in rules {
+        let rule: Value = serde_json::from_str(text).unwrap_or_default();
+        each_template(&rule, "", &mut render);
+        if has_reference(text) {
+            setup.assertion_templates.values().for_each(|it| each_template(it, "", &mut render));
+        }
+    }
+    rendered
 }
 
 /// Returns a JSON text without the escape sequences that JSON does not need, such as `\u00e9` for `é`.
@@ -152,10 +186,41 @@ mod tests {
             let referred = Referred::new(&files);
             referred.read_file("é.json").unwrap();
             let expect = r#"{"output": {"schemaFile": "\u00e9.json"}}"#;
-            Basis::new(&referred, &[], None).digest(b"{}", [Some(expect), None])
+            Basis::new(&referred, &[], None).digest(b"{}", [Some(expect), None], "")
         };
         assert_ne!(digest("{}"), digest("true"));
         assert_eq!(digest("{}"), digest("{}"));
+    }
+
+    #[test]
+    fn digest_includes_files_with_paths_from_templates() {
+        let folder = tempfile::tempdir().unwrap();
+        let digest = |text: &str, rule: &str| {
+            std::fs::write(folder.path().join("kind.js"), text).unwrap();
+            let files = Folder::open(folder.path()).unwrap();
+            let referred = Referred::new(&files);
+            referred.read_file("kind.js").unwrap();
+            let mut setup = Setup::new(&referred, None);
+            let named = json!({"type": "javascript", "value": "{{ script }}"});
+            setup.assertion_templates.insert("named".to_owned(), named);
+            let mut vars = Map::new();
+            vars.insert("name".to_owned(), json!("kind"));
+            vars.insert("script".to_owned(), json!("file://kind.js"));
+            let rules = [Some(rule), None];
+            let rendered = render_rules(rules, &setup, &vars);
+            Basis::new(&referred, &[], None).digest(b"{}", rules, &rendered)
+        };
+        for rule in [
+            r#"{"toolCalls": [{"tool": "pay", "args": {"sum": {"$script": "file://{{ name }}.js"}}}]}"#,
+            r#"{"assert": [{"type": "javascript", "value": "{{ script }}"}]}"#,
+            r#"{"assert": [{"type": "javascript", "value": "\u007b{ script }}"}]}"#,
+            r##"{"assert": [{"$ref": "#/assertionTemplates/named"}]}"##,
+        ] {
+            assert_ne!(digest("1", rule), digest("2", rule), "{rule}");
+            assert_eq!(digest("1", rule), digest("1", rule), "{rule}");
+        }
+        let other = r#"{"assert": [{"type": "javascript", "value": "{{ other }}"}]}"#;
+        assert_eq!(digest("1", other), digest("2", other), "the rule names another file");
     }
 
     #[test]
@@ -181,7 +246,7 @@ mod tests {
         let digest = |providers: Value| {
             let Value::Object(providers) = providers else { unreachable!("it is written below") };
             let suite = Suite { providers, ..Suite::default() };
-            Basis::new(&referred, &[], None).with_suite(&suite).digest(b"{}", [None, None])
+            Basis::new(&referred, &[], None).with_suite(&suite).digest(b"{}", [None, None], "")
         };
         let script = |config: Value| json!({"script": {"file": "judge.js", "config": config}});
         let before = digest(script(json!({"strict": true})));

@@ -29,7 +29,7 @@ use serde_json::{Map, Value};
 
 use crate::Failure;
 use crate::secrets::Secrets;
-use basis::Basis;
+use basis::{Basis, render_rules};
 use cache::{Cache, Compiled, Made};
 use caller::Caller;
 use judge::{Asking, NoJudge, NotJudged, count_scripts};
@@ -399,7 +399,9 @@ impl<'a> Evaluator<'a> {
     ///
     /// The record's rules must be compiled first.
     fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
-        Some(self.basis.as_ref()?.digest(json, rules(line)))
+        let basis = self.basis.as_ref()?;
+        let rendered = render_rules(rules(line), &self.setup, line.vars());
+        Some(basis.digest(json, rules(line), &rendered))
     }
 
     /// Returns the number of results and of reused results, as text.
