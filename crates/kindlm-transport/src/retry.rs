@@ -148,6 +148,8 @@ pub(crate) enum NotBegun {
 
 impl NotBegun {
     /// Returns the error of the request. `last` is the error of the last attempt; `None` before the first attempt.
+    ///
+    /// If the last attempt may be charged, its error stays, and the budget for the retry is released.
     fn after(
         self,
         last: Option<ProviderError>,
@@ -155,6 +157,11 @@ impl NotBegun {
         queued: &QueuedCall<'_>,
     ) -> ProviderError {
         match (self, last) {
+            (Self::Refused(err), Some(last)) if last.may_be_charged() => {
+                queued.release();
+                let message = format!("{}; no retry: {}", last.message, err.message);
+                ProviderError { message, retryable: err.retryable, ..last }
+            }
             (Self::Refused(err), _) => ProviderError { attempts, ..err },
             (Self::Stopped(awaited), Some(last)) => stopped_after(last, awaited, queued),
             (Self::Stopped(awaited), None) => stopped_before(awaited),
@@ -187,7 +194,8 @@ impl From<NotBegun> for ProviderError {
 /// - the retry policy or the budget allows no further retry
 /// - the waits are stopped
 ///
-/// A stop before the first attempt returns an error with 0 attempts.
+/// A retry that is not sent does not replace an error that may be charged. A stop before the first attempt returns an
+/// error with 0 attempts.
 pub async fn with_retries<T, F>(
     way: Way<'_>,
     queued: &QueuedCall<'_>,
@@ -231,8 +239,7 @@ where
             Err(err) => err,
         };
         if err.attempts == 0 {
-            err.attempts = attempts;
-            return Err(err);
+            return Err(NotBegun::Refused(err).after(last.take(), attempts, queued));
         }
         let policy = way.retry;
         attempts += 1;

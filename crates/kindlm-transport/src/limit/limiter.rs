@@ -512,6 +512,7 @@ fn not_sent(why: &ProviderError) -> ProviderError {
         retryable: false,
         retry_after: None,
         attempts: 0,
+        lost: false,
         ..why.clone()
     }
 }

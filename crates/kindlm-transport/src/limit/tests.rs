@@ -7,10 +7,11 @@ use std::future::Future;
 use std::num::NonZeroU32;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use kindlm_types::{ProviderError, ProviderErrorKind as Kind};
+use kindlm_types::{AttemptBudget, ProviderError, ProviderErrorKind as Kind};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
@@ -394,6 +395,62 @@ async fn waiting_requests_fail_when_the_circuit_opens() {
         "one was sent"
     );
     assert!(start.elapsed() < ms(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_are_not_sent_are_not_charged() {
+    let limiters = RateLimiters::new("p", HashMap::new());
+    let limiter = limiters.to("m");
+    for _ in 0..3 {
+        let lost = ProviderError::new(Kind::Connection, "p", "the answer broke off").lost();
+        limiters.record_failure(&limiter, &lost);
+    }
+    let err = limiter.enqueue(0).enter(0).await.unwrap_err();
+    assert_eq!(err.attempts, 0);
+    assert!(!err.may_be_charged(), "{err:?}");
+}
+
+/// A budget without a limit. It counts the reservations that are not released.
+#[derive(Default)]
+struct CountedBudget(AtomicI32);
+
+impl AttemptBudget for CountedBudget {
+    fn reserve(&self) -> Result<(), String> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn release(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_retry_keeps_the_error_that_may_be_charged() {
+    let not_sent = || ProviderError { attempts: 0, ..hopeless(Kind::Auth, 401) };
+    for (opens_circuit, why) in [
+        (true, "not sent, because an earlier request failed permanently: go away"),
+        (false, "go away"),
+    ] {
+        let limiters = RateLimiters::new("p", HashMap::new());
+        let (limiter, budget) = (limiters.to("m"), CountedBudget::default());
+        let queued = limiter.enqueue(0).paid_by(&budget);
+        let sent = Cell::new(0);
+        let attempt = || async {
+            if sent.replace(1) == 1 {
+                return Err::<(), _>(not_sent());
+            }
+            if opens_circuit {
+                limiters.record_failure(&limiter, &hopeless(Kind::Auth, 401));
+            }
+            Err(ProviderError::new(Kind::Timeout, "p", "no answer").retryable())
+        };
+        let err =
+            with_retries(way(&policy(), &Waits::default()), &queued, attempt).await.unwrap_err();
+        assert_eq!((err.kind, err.attempts, err.retryable), (Kind::Timeout, 1, false));
+        assert_eq!(err.message, format!("no answer; no retry: {why}"));
+        assert_eq!(budget.0.load(Ordering::Relaxed), 0, "the budget for the retry is released");
+    }
 }
 
 #[tokio::test(start_paused = true)]
