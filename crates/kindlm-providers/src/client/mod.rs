@@ -335,6 +335,13 @@ impl Client {
         queued: &QueuedCall<'_>,
     ) -> Result<Reply, ProviderError> {
         if let Via::Http(codec) = via {
+            // The provider may charge for an answer, so a missing runner is reported before the first request.
+            let reading = match codec.reading() {
+                Some(source) => {
+                    Some((source, self.scripts.as_ref().ok_or_else(|| no_scripts(name))?))
+                }
+                None => None,
+            };
             let opening = codec.session(prompt).map_err(|err| before_sending(name, err))?;
             let in_session;
             let prompt = match opening {
@@ -348,13 +355,12 @@ impl Client {
                 }
             };
             let request = codec.encode(prompt).map_err(|err| before_sending(name, err))?;
-            if let Some(source) = codec.reading() {
+            if let Some((source, scripts)) = reading {
                 let accept = |response: &HttpResponse| {
                     codec.accept(response)?;
                     Ok(response.clone())
                 };
                 let called = self.transport.call(name, &request, timeout, queued, accept).await?;
-                let scripts = self.scripts.as_ref().ok_or_else(|| no_scripts(name))?;
                 let script = crate::http::ScriptRead { name, source, prompt, timeout };
                 let reply = Box::pin(script.read_reply(scripts, &called)).await?;
                 // The rate limiter counted estimated tokens. The reported tokens replace them.

@@ -26,19 +26,25 @@ pub(super) struct SocketRequest<'r> {
 }
 
 impl SocketRequest<'_> {
-    /// Asks the server once, and returns its reply. Fails if the exchange fails, or at the timeout. The timeout does
-    /// not include the runs of the command that prints the credential.
+    /// Asks the server once, and returns its reply. Fails if the answers of tool calls need a script and `scripts` is
+    /// `None`, if the exchange fails, or at the timeout. The timeout does not include the runs of the command that
+    /// prints the credential.
     pub(super) async fn ask(
         &self,
         transport: &HttpTransport,
         scripts: Option<&Scripts>,
     ) -> Result<Reply, ProviderError> {
+        // The provider may charge for an answer, so a missing runner is reported before the websocket is opened.
+        let answering = match self.codec.answer_script() {
+            Some(code) => Some((code, scripts.ok_or_else(|| no_scripts(self.provider))?)),
+            None => None,
+        };
         let opening = self.codec.open(self.prompt);
         let opening = opening.map_err(|err| before_sending(self.provider, err))?;
         let socket = transport.open_socket(self.provider, &opening.request, self.timeout).await?;
         let left = self.timeout.saturating_sub(socket.elapsed());
         let idle = self.codec.idle_timeout().unwrap_or(transport.options().idle_timeout);
-        let exchange = self.exchange(socket, opening, idle, scripts);
+        let exchange = self.exchange(socket, opening, idle, answering);
         tokio::time::timeout(left, exchange).await.unwrap_or_else(|_| {
             let message = format!("no whole answer within {} ms", self.timeout.as_millis());
             Err(self.error(ProviderErrorKind::Timeout, message).retryable())
@@ -57,7 +63,7 @@ impl SocketRequest<'_> {
         mut socket: Socket,
         Opening { messages, mut exchange, .. }: Opening<'_>,
         idle: Duration,
-        scripts: Option<&Scripts>,
+        answering: Option<(&str, &Scripts)>,
     ) -> Result<Reply, ProviderError> {
         send(&mut socket, &messages).await?;
         let mut rounds = 0;
@@ -76,7 +82,7 @@ impl SocketRequest<'_> {
                         return Err(self.error(ProviderErrorKind::InvalidRequest, message).lost());
                     }
                     for call in &mut calls {
-                        call.response = Some(self.answer(call, scripts).await?);
+                        call.response = Some(self.answer(call, answering).await?);
                     }
                     send(&mut socket, &exchange.respond(calls)).await?;
                 }
@@ -102,15 +108,14 @@ impl SocketRequest<'_> {
         })
     }
 
-    /// Runs the script that answers a tool call, and returns its result. Fails if scripts cannot be run, or if the
-    /// script fails or returns a value that is not JSON.
+    /// Runs the script that answers a tool call, and returns its result; `null` without a script. Fails if the script
+    /// fails or returns a value that is not JSON.
     async fn answer(
         &self,
         call: &ToolCall,
-        scripts: Option<&Scripts>,
+        answering: Option<(&str, &Scripts)>,
     ) -> Result<Value, ProviderError> {
-        let scripts = scripts.ok_or_else(|| no_scripts(self.provider))?;
-        let code = self.codec.answer_script().unwrap_or("return null");
+        let Some((code, scripts)) = answering else { return Ok(Value::Null) };
         let source = ScriptSource::Body {
             params: ["name", "args"].map(str::to_owned).to_vec(),
             code: code.into(),

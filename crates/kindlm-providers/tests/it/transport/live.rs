@@ -213,6 +213,24 @@ async fn a_prompt_that_is_not_sent_is_no_attempt() {
 }
 
 #[tokio::test]
+async fn without_a_script_runner_nothing_is_sent() {
+    let server = server();
+    let url = server.url();
+    let live = url.replace("http:", "ws:");
+    for config in [
+        json!({"type": "http", "url": url, "transformResponse": "json.text"}),
+        json!({"type": "google-live", "apiKeyEnv": "TOKEN", "baseUrl": live, "answerCalls": ADD}),
+        json!({"type": "openai-realtime", "apiKeyEnv": "TOKEN", "baseUrl": live, "answerCalls": ADD}),
+    ] {
+        let client = client(json!({"mine": config}));
+        let err = client.complete("mine", &prompt("hi"), LONG, &Unlimited).await.unwrap_err();
+        assert_eq!((err.kind, err.attempts), (ProviderErrorKind::Unsupported, 0), "{err:?}");
+        assert!(err.message.contains("scripts are not run here"), "{err:?}");
+    }
+    assert_eq!(server.count(), 0);
+}
+
+#[tokio::test]
 async fn an_error_after_a_round_of_calls_may_be_charged() {
     let call = json!({"id": "c1", "name": "add", "args": {"a": 5, "b": 6}});
     let error = json!({"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}});
