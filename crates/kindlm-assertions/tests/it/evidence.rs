@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kindlm_assertions::{Evidence, REGISTRY, Setup, assertions, compile};
 use kindlm_testing::examples::{self, Recorded};
 use kindlm_types::{
-    Answers, AssertionResult, CheckedText, Class, Execution, NoFiles, ResultEvidence, Verdict,
+    Answer, Answers, AssertionResult, CheckedText, Class, Execution, NoFiles, Question,
+    ResultEvidence, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -67,6 +68,52 @@ fn every_failure_has_evidence_and_nothing_else_has() {
         result.components.iter().for_each(check);
     }
     for_each_result(|result, _| check(result));
+}
+
+/// Returns the number of differences in the evidence.
+fn differences(result: &AssertionResult) -> usize {
+    let is_diff = |it: &&ResultEvidence| matches!(it, ResultEvidence::Diff { .. });
+    result.evidence.iter().filter(is_diff).count()
+}
+
+#[test]
+fn a_tie_has_its_difference_once() {
+    let mut ties = 0;
+    for_each_result(|result, _| {
+        let is_tie = result.judging.as_ref().is_some_and(|it| it.tie);
+        if result.assertion == "drift" && result.is_negated && is_tie {
+            assert_eq!(differences(result), 1, "{result:#?}");
+            ties += 1;
+        }
+    });
+    assert!(ties > 0, "no example of `not-drift` is a tie");
+}
+
+#[test]
+fn a_negated_check_with_several_votes_has_its_evidence() {
+    let output = "It arrives on Tuesday.".to_owned();
+    let execution = Execution { output, ..Execution::default() };
+    let expect = json!({"assert": [{"type": "not-drift", "maxScore": 0.5, "samples": 3}]});
+    let (checks, problems) = compile(&expect, &Setup::new(&NoFiles, None));
+    assert_eq!(problems, []);
+    let mut answers = Answers::default();
+    let results: Vec<AssertionResult> = loop {
+        let baseline = Some("It arrives on Monday.");
+        let evidence = Evidence { baseline, ..Evidence::new(&execution, &answers) };
+        let mut questions: Vec<Question> =
+            checks.iter().flat_map(|it| it.questions(&evidence)).collect();
+        questions.retain(|it| answers.get(it).is_none());
+        let Some(question) = questions.pop() else {
+            break checks.iter().flat_map(|it| it.evaluate(&evidence)).collect();
+        };
+        let Question::Judge(judge) = &question else { panic!("{question:?}") };
+        let reply = r#"{"driftScore": 0.1, "reasoning": "The day differs."}"#;
+        let reply = examples::with_marks(reply, &judge.user);
+        answers.insert(&question, Ok(Answer::from_text(reply, "judge")));
+    };
+    assert_eq!(results.len(), 1, "{results:#?}");
+    assert!(fails(&results[0]) && has_votes(&results[0]), "{results:#?}");
+    assert_eq!(differences(&results[0]), 1, "{results:#?}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::core::missing_evidence::{
 };
 use crate::core::on::Selector;
 use crate::core::recorded::unsupported_part;
-use crate::core::result_evidence::{self, explained};
+use crate::core::result_evidence;
 use crate::core::scripting::{View, Viewed, see};
 use crate::{Check, EntryOptions, Evidence, LooksAt, OutputComparison};
 
@@ -256,7 +256,13 @@ impl Check {
         if self.options.negate {
             results = negate_unless(|it| self.is_tie(it), self.meta.id, results);
             if let Some(of_pass) = &self.traits.evidence_of_pass {
-                results = explained(results, || of_pass.build(evidence));
+                for result in &mut results {
+                    // A tie that failed before the negation already has its evidence.
+                    let is_explained = self.is_tie(result) && !result.evidence.is_empty();
+                    if !is_explained && matches!(result.verdict, Verdict::Fail { .. }) {
+                        result.evidence.extend(of_pass.build(evidence));
+                    }
+                }
             }
         }
         let sees_output =

@@ -174,8 +174,7 @@ struct Paneled {
 
 impl Assertion for Paneled {
     fn traits(&self) -> Traits {
-        // A combined result contains no evidence of a pass.
-        Traits { evidence_of_pass: None, ..self.assertion.traits() }
+        self.assertion.traits()
     }
 
     fn questions(&self, evidence: &Evidence<'_>) -> Vec<Question> {
