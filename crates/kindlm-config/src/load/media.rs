@@ -69,8 +69,8 @@ impl MediaFiles {
             && !self.files.contains_key(path)
         {
             let bytes = files.read_bytes(path, MAX_FILE).map_err(MediaProblem::File)?;
-            self.bytes += bytes.len() as u64;
-            if self.bytes > MAX_ALL {
+            let all = self.bytes + bytes.len() as u64;
+            if all > MAX_ALL {
                 let message = format!(
                     "the images, sounds and files of this suite have more than {MAX_ALL} bytes"
                 );
@@ -81,6 +81,7 @@ impl MediaFiles {
             let media_type = known.unwrap_or("application/octet-stream");
             let media = Media::of_bytes(kind_of(media_type), media_type, name, &bytes);
             self.files.insert(path.into(), media);
+            self.bytes = all;
         }
         self.get(kind, reference)
     }
@@ -182,6 +183,7 @@ mod tests {
         fn read_file(&self, path: &str) -> Result<std::sync::Arc<str>, FileError> {
             match path {
                 "a.png" | "b.mp3" | "c.pdf" => Ok("bytes".into()),
+                "large.png" => Ok("too many bytes".into()),
                 _ => Err(FileError::NotFound { path: path.to_owned(), folder: "/".to_owned() }),
             }
         }
@@ -217,6 +219,18 @@ mod tests {
                 (read, expected) => panic!("{reference}: {read:?}, not {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_file_above_the_limit_of_the_suite_takes_no_room() {
+        let mut files = MediaFiles { bytes: MAX_ALL - 5, ..MediaFiles::default() };
+        for _ in 0..2 {
+            let err = files.load(&One, MediaKind::Image, "file://large.png").unwrap_err();
+            assert!(err.in_words().0.contains("have more than"), "{err:?}");
+        }
+        files.load(&One, MediaKind::Image, "file://a.png").unwrap();
+        let err = files.load(&One, MediaKind::Audio, "file://b.mp3").unwrap_err();
+        assert!(err.in_words().0.contains("have more than"), "{err:?}");
     }
 
     #[test]
