@@ -45,7 +45,7 @@ impl LineWriter {
     }
 }
 
-/// Returns true if equal results have equal JSON.
+/// Returns true if equal results have equal JSON. A result with evidence is not plain, because of numbers in it.
 ///
 /// A plain result has passed. It has no metadata, facts, components or named scores, and no negative weight or score.
 /// Other equal results may have different JSON: the key order of equal metadata may differ, and -0.0 equals 0.0.
@@ -56,6 +56,33 @@ fn is_plain(it: &AssertionResult) -> bool {
         && it.set.is_none()
         && it.components.is_empty()
         && it.named_scores.is_empty()
+        && it.evidence.is_empty()
         && it.weight.is_sign_positive()
         && it.score.is_none_or(|it| it.get().is_sign_positive())
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::{Bound, ResultEvidence};
+
+    use super::*;
+
+    #[test]
+    fn equal_measures_keep_their_sign() {
+        let mut writer = LineWriter::default();
+        for actual in [0.0, -0.0] {
+            let mut passed = AssertionResult::pass("latency", "fast");
+            passed.evidence.push(ResultEvidence::Measure {
+                name: "latency".to_owned(),
+                actual: Some(actual),
+                limit: 1.0,
+                bound: Bound::AtMost,
+                unit: None,
+            });
+            let result = ExecutionResult::new(kindlm_types::Execution::default(), vec![passed]);
+            let mut line = Vec::new();
+            writer.write(&result, &mut line).unwrap();
+            assert_eq!(line, serde_json::to_vec(&Execution::from(&result)).unwrap());
+        }
+    }
 }
