@@ -1,5 +1,6 @@
 //! The websocket client: it opens a websocket, sends messages, and reads messages.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -99,8 +100,8 @@ impl HttpTransport {
             body => body.to_string(),
         };
         let sent = stream.send(Message::text(message)).await;
-        sent.map_err(|err| broken(provider, &format!("the message cannot be sent: {err}")))?;
         let secrets = [prepared.secrets.clone(), secrets];
+        sent.map_err(|err| unsent(provider, &err, &secrets))?;
         Ok(Socket { stream, provider: provider.to_owned(), secrets, left: limit, opened })
     }
 
@@ -143,9 +144,7 @@ impl Socket {
     /// Sends a text message. Fails if the websocket is closed.
     pub async fn send(&mut self, message: &str) -> Result<(), ProviderError> {
         let sent = self.stream.send(Message::text(message)).await;
-        sent.map_err(|err| {
-            broken(&self.provider, &format!("the message cannot be sent: {err}")).lost()
-        })
+        sent.map_err(|err| unsent(&self.provider, &err, &self.secrets).lost())
     }
 
     /// Returns the next text message, without secrets. Fails if the websocket ends first, the size limit is exceeded,
@@ -184,7 +183,7 @@ impl Socket {
                 None => return Err(self.closed(None)),
                 Some(Ok(_)) => {}
                 Some(Err(err)) => {
-                    let why = format!("the websocket broke off: {err}");
+                    let why = self.cleaned(format!("the websocket broke off: {err}"));
                     return Err(broken(&self.provider, &why));
                 }
             }
@@ -262,6 +261,30 @@ fn refused(provider: &str, status: u16, text: String, secrets: [&Secrets; 2]) ->
     err
 }
 
+/// Returns the error of a message that cannot be sent, without secrets.
+fn unsent(provider: &str, err: &impl fmt::Display, secrets: &[Secrets; 2]) -> ProviderError {
+    let err = broken(provider, &format!("the message cannot be sent: {err}"));
+    secrets.iter().fold(err, |err, it| it.redact(err))
+}
+
 fn broken(provider: &str, message: &str) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Connection, provider, message).retryable()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_unsent_messages_have_no_secrets() {
+        const KEY: &str = "sk-test-4f9a8c1d";
+        let mut secrets = Secrets::default();
+        secrets.add(KEY);
+        let reason = format!("bad frame: {KEY}");
+        for secrets in [[secrets.clone(), Secrets::default()], [Secrets::default(), secrets]] {
+            let message = unsent("p", &reason, &secrets).message;
+            assert!(message.starts_with("the message cannot be sent: bad frame: "), "{message}");
+            assert!(!message.contains(KEY), "{message}");
+        }
+    }
 }
