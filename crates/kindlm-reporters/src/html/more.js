@@ -69,8 +69,8 @@
   let heads = [];
   /** @param {string} time */
   const when = (time) => time.slice(0, 16).replace('T', ' ');
-  /** @param {number | null} rate */
-  const percent = (rate) => (rate == null ? 'nothing checked' : `${Math.round(rate * 1000) / 10}%`);
+  /** A rate just below 1 is never shown as 100%. @param {number | null} rate */
+  const percent = (rate) => (rate == null ? 'nothing checked' : `${Math.min(Math.round(rate * 1000) / 10, rate < 1 ? 99.9 : 100)}%`);
   const TONES = ['good', 'bad'];
   /** @param {number | null} usd */
   const money = (usd) => usd != null && (usd && usd < 5e-5 ? '<$0.0001' : '$' + (usd && usd.toFixed(usd < 1 ? 4 : 2)));

@@ -74,6 +74,20 @@ const tests = {
     assert.deepEqual(page.trouble, []);
   },
 
+  async 'a rate just below 1 is not shown as 100%'() {
+    const page = await blank({}, new RegExp(`^${home}/`));
+    await page.route('**/wire/heads**', async (route) => {
+      const response = await route.fetch();
+      const json = await response.json();
+      for (const [at, it] of json.entries()) Object.assign(it.held, { rate: at ? 0.9996 : 1, low: 0.9, high: 1 });
+      await route.fulfill({ response, json });
+    });
+    await page.goto(link);
+    await page.waitForSelector('.trend');
+    assert.match(await page.locator('.trend').getAttribute('aria-label'), /: 100%(, 99\.9%){7}$/);
+    assert.deepEqual(page.trouble, []);
+  },
+
   async 'without its token the page has no data'() {
     for (const hash of ['', '#token=' + '0'.repeat(64)]) {
       const page = await blank();
