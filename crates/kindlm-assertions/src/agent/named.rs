@@ -66,10 +66,15 @@ impl Pattern {
 
     /// Builds a pattern from the conditions at the JSON pointer `at`. `pattern` takes precedence over `name`.
     ///
-    /// Fails if `name` and `pattern` are both missing, or if `type` is not `tool`. The checks compare only tool calls.
+    /// Fails if `name` and `pattern` are both missing, or if `type` is empty or not `tool`. The checks compare only tool
+    /// calls.
     pub(crate) fn new(matcher: &Matcher, at: &str) -> Result<Self, Vec<Problem>> {
         let types = matcher.types.as_ref().map_or(&[StepType::Tool][..], Types::as_slice);
-        if types.is_empty() || types.iter().any(|it| *it != StepType::Tool) {
+        if types.is_empty() {
+            let problem = Problem::new(format!("{at}/type"), "`type` names no type of steps");
+            return Err(vec![problem.with_help("remove `type`, or write `tool`")]);
+        }
+        if types.iter().any(|it| *it != StepType::Tool) {
             let problem =
                 Problem::new(format!("{at}/type"), "only steps of the type `tool` are compared");
             return Err(vec![
@@ -114,5 +119,29 @@ pub(crate) fn times(range: Range, min: u64) -> String {
     match range.max {
         None => format!("at least {min}"),
         Some(max) => format!("{min}-{max}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wrong_type_has_its_own_message() {
+        for (types, expected) in [
+            (vec![StepType::Tool], None),
+            (vec![], Some("`type` names no type of steps")),
+            (
+                vec![StepType::Tool, StepType::Message],
+                Some("only steps of the type `tool` are compared"),
+            ),
+        ] {
+            let types = Some(Types::Several(types));
+            let matcher = Matcher { name: Some("search".to_owned()), types, pattern: None };
+            let problem = Pattern::new(&matcher, "/value").err();
+            let problem = problem.as_ref().and_then(|it| it.first());
+            assert_eq!(problem.map(|it| it.message.as_str()), expected);
+            assert!(problem.is_none_or(|it| it.pointer == "/value/type"), "{problem:?}");
+        }
     }
 }
