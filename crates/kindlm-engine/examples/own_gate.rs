@@ -4,10 +4,10 @@
 #![allow(clippy::print_stdout, reason = "an example shows its result")]
 
 use kindlm_engine::gates::{
-    Gate, Measurement, Meta, Registration, Threshold, at_most, built_in, compile_with,
+    Gate, Measurement, Meta, Options, Registration, Threshold, at_most, built_in, compile_with,
 };
-use kindlm_types::{CaseResult, GateResult, Problem};
-use serde_json::json;
+use kindlm_types::{CaseResult, GateResult, Outcome, Problem};
+use serde_json::{Map, Value, json};
 
 /// A gate on the number of test cases in a run.
 pub(crate) static CASES_MAX: Registration = Registration::new(
@@ -19,13 +19,40 @@ pub(crate) static CASES_MAX: Registration = Registration::new(
         default: None,
         docs: "",
     },
-    |threshold| Box::new(CasesMax { threshold, cases: 0.0 }),
-);
+    |threshold| Box::new(CasesMax { threshold, only_failed: false, cases: 0.0 }),
+)
+.with_options(Options::new(schema, with_options));
 
 #[derive(Clone, Debug)]
 struct CasesMax {
     threshold: f64,
+    only_failed: bool,
     cases: f64,
+}
+
+/// Returns the JSON Schema of the options object.
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "value": { "type": "integer", "minimum": 0 },
+            "onlyFailed": { "type": "boolean" },
+        },
+        "required": ["value"],
+        "additionalProperties": false,
+    })
+}
+
+/// Creates the gate of an options object, such as `{ value: 1, onlyFailed: true }`.
+fn with_options(object: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<Problem>> {
+    if let Some(key) = object.keys().find(|it| !["value", "onlyFailed"].contains(&it.as_str())) {
+        return Err(vec![Problem::key(format!("/{key}"), format!("unknown key `{key}`"))]);
+    }
+    let threshold = Threshold::Count.parse_value(object.get("value").unwrap_or(&Value::Null));
+    let threshold =
+        threshold.map_err(|it| vec![Problem::new("/value", format!("must be {it}"))])?;
+    let only_failed = object.get("onlyFailed") == Some(&Value::Bool(true));
+    Ok(vec![Box::new(CasesMax { threshold, only_failed, cases: 0.0 })])
 }
 
 impl Gate for CasesMax {
@@ -35,12 +62,15 @@ impl Gate for CasesMax {
 }
 
 impl Measurement for CasesMax {
-    fn observe(&mut self, _case: &CaseResult) {
-        self.cases += 1.0;
+    fn observe(&mut self, case: &CaseResult) {
+        if !self.only_failed || case.outcome == Outcome::Failed {
+            self.cases += 1.0;
+        }
     }
 
     fn finish(&self) -> GateResult {
-        let message = format!("Cases: {} (max: {})", self.cases, self.threshold);
+        let what = if self.only_failed { "Failed cases" } else { "Cases" };
+        let message = format!("{what}: {} (max: {})", self.cases, self.threshold);
         at_most(CASES_MAX.meta.id, self.cases, self.threshold, message)
     }
 }

@@ -258,6 +258,12 @@ impl Registration {
     pub const fn new(meta: Meta, build: fn(f64) -> Box<dyn Gate>) -> Self {
         Self { meta, options: None, build }
     }
+
+    /// Adds the options object that may replace the threshold.
+    #[must_use]
+    pub const fn with_options(self, options: Options) -> Self {
+        Self { options: Some(options), ..self }
+    }
 }
 
 /// A function that creates the gates of an options object: one gate, or one for each name in it.
@@ -273,6 +279,19 @@ pub struct Options {
     pub schema: fn() -> Value,
     /// The function that creates the gates of the object. The JSON pointers of problems are relative to the object.
     pub build: BuildWithOptions,
+}
+
+impl Options {
+    /// Creates an options object from its JSON Schema and the function that creates its gates.
+    pub const fn new(schema: fn() -> Value, build: BuildWithOptions) -> Self {
+        Self { are_recorded: false, schema, build }
+    }
+
+    /// Declares that a result of the gate has all options, as its threshold and in its id; see [`of_result`].
+    #[must_use]
+    pub const fn recorded(self) -> Self {
+        Self { are_recorded: true, ..self }
+    }
 }
 
 /// All gates, in the order of reports.

@@ -699,3 +699,22 @@ fn an_own_gate_is_reached_by_its_name() {
     let problems = own_gate::gates(&json!({ "caseMax": 1 })).unwrap_err();
     assert_eq!(problems[0].help.as_deref(), Some("did you mean `casesMax`?"));
 }
+
+#[test]
+fn an_own_gate_has_options() {
+    let options = json!({ "value": 1, "onlyFailed": true });
+    let gates = own_gate::gates(&json!({ "casesMax": options })).unwrap();
+    let messages: Vec<String> = gates.iter().map(|it| it.evaluate(&[]).message).collect();
+    assert!(messages.contains(&"Failed cases: 0 (max: 1)".to_owned()), "{messages:?}");
+    for (options, pointer) in [
+        (json!({ "value": -1 }), "/casesMax/value"),
+        (json!({ "value": 1, "tag": "x" }), "/casesMax/tag"),
+    ] {
+        let problems = own_gate::gates(&json!({ "casesMax": options })).unwrap_err();
+        assert_eq!(problems[0].pointer, pointer);
+    }
+    let registry = gates::built_in().with([&own_gate::CASES_MAX]).unwrap();
+    let schema = gates::schema_with(&registry);
+    let property = &schema["properties"]["casesMax"];
+    assert_eq!(property["anyOf"][1]["required"], json!(["value"]), "{property}");
+}
