@@ -93,7 +93,18 @@ mod tests {
     #[test]
     fn tests_of_a_file_do_not_count() {
         let a = ("a.rs", "use crate::b::B;\npub struct A;");
-        let b = ("b.rs", "pub struct B;\n#[cfg(test)]\nmod tests { use crate::a::A; }");
-        assert!(find_circles(&[("lib.rs", "mod a; mod b;"), a, b]).is_empty());
+        for (condition, is_for_tests) in [
+            ("test", true),
+            ("all(test, unix)", true),
+            ("all(feature = \"x\", all(unix, test))", true),
+            ("any(test, unix)", false),
+            ("not(test)", false),
+            ("all(unix, not(test))", false),
+            ("feature = \"test\"", false),
+        ] {
+            let b = format!("pub struct B;\n#[cfg({condition})]\nmod tests {{ use crate::a::A; }}");
+            let found = find_circles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b.as_str())]);
+            assert_eq!(found.is_empty(), is_for_tests, "{condition}");
+        }
     }
 }

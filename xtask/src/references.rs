@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use proc_macro2::{TokenStream, TokenTree};
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemUse, UseTree, Visibility};
+use syn::{Attribute, Item, ItemUse, Meta, Token, UseTree, Visibility};
 
 /// The names of a path, from the root of the crate.
 pub(crate) type ModulePath = Vec<String>;
@@ -209,9 +210,19 @@ impl Reader<'_> {
 
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
-        it.path().is_ident("cfg")
-            && it.parse_args::<syn::Path>().is_ok_and(|it| it.is_ident("test"))
+        it.path().is_ident("cfg") && it.parse_args::<Meta>().is_ok_and(|it| needs_test(&it))
     })
+}
+
+/// Returns true if a condition of `cfg` holds only in tests.
+fn needs_test(condition: &Meta) -> bool {
+    match condition {
+        Meta::Path(path) => path.is_ident("test"),
+        Meta::List(list) if list.path.is_ident("all") => list
+            .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
+            .is_ok_and(|it| it.iter().any(needs_test)),
+        Meta::List(_) | Meta::NameValue(_) => false,
+    }
 }
 
 impl<'ast> Visit<'ast> for Reader<'_> {
