@@ -216,10 +216,14 @@ impl Scores<'_> {
             Some(turn) => format!("{turn}: {}", self.label),
             None => self.label.into_owned(),
         };
-        let mean = self.sum / f64::from(self.count);
-        let assertion = self.of.assertion.clone();
-        let mut summary = ScoreSummary::new(assertion, label, self.of.class, mean);
-        (summary.min, summary.max, summary.count) = (self.min, self.max, self.count);
-        summary
+        ScoreSummary {
+            assertion: self.of.assertion.clone(),
+            label,
+            class: self.of.class,
+            mean: self.sum / f64::from(self.count),
+            min: self.min,
+            max: self.max,
+            count: self.count,
+        }
     }
 }

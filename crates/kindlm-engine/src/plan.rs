@@ -193,7 +193,12 @@ pub fn plan(suite: &Suite, options: &RunOptions) -> Result<Plan, PlanError> {
             plan.deselected += 1;
             plan.is_selection = true;
         } else if let Some(reason) = skip_reason(case, targets.is_none()) {
-            plan.skipped.push(SkippedCase::new(case.name.clone(), case.tags.to_vec(), reason));
+            plan.skipped.push(SkippedCase {
+                case: case.name.clone(),
+                tags: case.tags.to_vec(),
+                reason,
+                plan_index: None,
+            });
         } else {
             let repeats = options.repeat.unwrap_or(case.repeat).max(1);
             let listed = |targets: &Vec<Target>| targets.iter().map(|it| it.1 as usize).sum();

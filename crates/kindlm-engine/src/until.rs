@@ -110,12 +110,15 @@ impl Ending {
         let decision = self.decision(&outcomes);
         let test = match self.until {
             Until::Settled => None,
-            Until::Decided(test) => {
-                Some(RateTest::new(test.pass(), test.fail(), test.alpha(), test.beta()))
-            }
+            Until::Decided(test) => Some(RateTest {
+                pass: test.pass(),
+                fail: test.fail(),
+                alpha: test.alpha(),
+                beta: test.beta(),
+            }),
         };
         let max = u32::try_from(self.max).unwrap_or(u32::MAX);
-        case.early_end = Some(EarlyEnd::new(max, test, decision));
+        case.early_end = Some(EarlyEnd { max, test, decision });
         if test.is_none() || matches!(case.outcome, Outcome::Errored | Outcome::Skipped) {
             return;
         }

@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn the_end_of_the_repeats_has_its_reason() {
-        let test = |alpha| Some(RateTest::new(0.95, 0.8, alpha, 0.05));
-        let end = |max, test, decision| Some(EarlyEnd::new(max, test, decision));
+        let test = |alpha| Some(RateTest { pass: 0.95, fail: 0.8, alpha, beta: 0.05 });
+        let end = |max, test, decision| Some(EarlyEnd { max, test, decision });
         for (early_end, expected) in [
             (None, None),
             (
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn rates_of_repeats_have_their_interval() {
-        let settled = Some(EarlyEnd::new(20, None, Some(Decision::Fail)));
+        let settled = Some(EarlyEnd { max: 20, test: None, decision: Some(Decision::Fail) });
         for (it, expected, chances) in [
             (
                 case(3, 2, None),

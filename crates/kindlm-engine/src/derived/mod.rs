@@ -39,10 +39,10 @@ pub fn derive(derivations: &[Derivation], models: &[ModelTotals]) -> Vec<Derived
                 Err(err) => Err(err.to_string()),
                 Ok(parsed) => value(parsed, model, &before(&metrics, index)),
             };
-            DerivedValue::new(model.model.clone(), value)
+            DerivedValue { model: model.model.clone(), value }
         });
         let values = values.collect();
-        metrics.push(DerivedMetric::new(name.clone(), formula.clone(), values));
+        metrics.push(DerivedMetric { name: name.clone(), formula: formula.clone(), values });
     }
     metrics
 }

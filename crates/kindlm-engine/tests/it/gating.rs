@@ -99,9 +99,15 @@ fn aggregated(it: &Value) -> CaseResult {
     let scores = it["assertionScores"].as_object().unwrap().iter().map(|(key, score)| {
         let (assertion, label) = key.split_once(':').unwrap();
         let number = |name: &str| score[name].as_f64().unwrap();
-        let mut summary = ScoreSummary::new(assertion, label, Class::Deterministic, number("mean"));
-        (summary.min, summary.max) = (number("min"), number("max"));
-        summary
+        ScoreSummary {
+            assertion: assertion.to_owned(),
+            label: label.to_owned(),
+            class: Class::Deterministic,
+            mean: number("mean"),
+            min: number("min"),
+            max: number("max"),
+            count: 1,
+        }
     });
     CaseResult {
         case: it["testCaseName"].as_str().unwrap().to_owned(),
@@ -176,9 +182,15 @@ impl Default for Written {
 impl Written {
     fn case(self) -> CaseResult {
         let scores = self.scores.iter().flat_map(|(assertion, means)| {
-            means
-                .iter()
-                .map(|&mean| ScoreSummary::new(assertion.clone(), "", Class::Deterministic, mean))
+            means.iter().map(|&mean| ScoreSummary {
+                assertion: assertion.clone(),
+                label: String::new(),
+                class: Class::Deterministic,
+                mean,
+                min: mean,
+                max: mean,
+                count: 1,
+            })
         });
         let error = ExecutionError::Provider(failure(ProviderErrorKind::Server));
         let mut executions = vec![execution(Some(error), 0.0); self.provider_errors];

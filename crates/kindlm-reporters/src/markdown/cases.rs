@@ -319,7 +319,7 @@ mod tests {
         };
         CaseResult {
             repeats: 1,
-            early_end: Some(EarlyEnd::new(5, None, None)),
+            early_end: Some(EarlyEnd { max: 5, test: None, decision: None }),
             executions: vec![execution],
             ..CaseResult::new("c", "m", Outcome::Failed)
         }

@@ -85,10 +85,14 @@ fn notes_that_only_a_judge_failed() {
 fn the_mean_of_a_turns_check_is_that_of_the_turn() {
     let mut report = green_report();
     let case = &mut report.cases[0];
-    let summary = |label: &str, mean: f64| {
-        let mut summary = ScoreSummary::new("judge", label, Class::Probabilistic, mean);
-        (summary.min, summary.max, summary.count) = (0.1, 0.9, 2);
-        summary
+    let summary = |label: &str, mean: f64| ScoreSummary {
+        assertion: "judge".to_owned(),
+        label: label.to_owned(),
+        class: Class::Probabilistic,
+        mean,
+        min: 0.1,
+        max: 0.9,
+        count: 2,
     };
     case.scores = vec![summary("polite", 0.88), summary("greeting: polite", 0.44)];
     let failed = |turn: Option<&str>| AssertionResult {

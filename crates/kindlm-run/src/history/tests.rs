@@ -171,7 +171,7 @@ fn stored_answers_are_no_new_evidence() {
 
 #[test]
 fn repeats_that_end_early_count_by_run() {
-    let early = EarlyEnd::new(5, None, None);
+    let early = EarlyEnd { max: 5, test: None, decision: None };
     let mut reports = [report("a", "ppppp"), report("b", "f"), report("c", "f")];
     for it in &mut reports {
         it.cases[0].early_end = Some(early);

@@ -146,9 +146,16 @@ mod tests {
             let execution = Execution { case: name.to_owned(), repeat, ..Execution::default() };
             ExecutionResult { judge_cost_usd: None, ..ExecutionResult::new(execution, Vec::new()) }
         };
-        let mut score = ScoreSummary::new("contains", "Contains: \"ö\"", Class::Deterministic, 0.5);
-        // Equal numbers with different JSON text.
-        score.min = if repeats == 1 { -0.0 } else { 0.0 };
+        let score = ScoreSummary {
+            assertion: "contains".to_owned(),
+            label: "Contains: \"ö\"".to_owned(),
+            class: Class::Deterministic,
+            mean: 0.5,
+            // Equal numbers with different JSON text.
+            min: if repeats == 1 { -0.0 } else { 0.0 },
+            max: 0.5,
+            count: 1,
+        };
         CaseResult {
             tags: vec!["a".to_owned()],
             digest: Some("0f".to_owned()),

@@ -91,7 +91,7 @@ fn the_first_executed_repeat_gives_the_stored_output() {
 
 #[test]
 fn an_entry_keeps_the_maximum_of_early_repeats() {
-    let end = EarlyEnd::new(20, None, Some(Decision::Fail));
+    let end = EarlyEnd { max: 20, test: None, decision: Some(Decision::Fail) };
     let mut report = Report::default();
     report.cases.push(CaseResult { repeats: 3, early_end: Some(end), ..case("early", "m") });
     let entry = Baseline::from_report(&report).unwrap().get("early", "m").unwrap().clone();

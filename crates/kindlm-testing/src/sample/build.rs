@@ -127,12 +127,15 @@ fn scores(executions: &[ExecutionResult]) -> Vec<ScoreSummary> {
             it.max = it.max.max(score);
             it.count += 1;
         } else {
-            summaries.push(ScoreSummary::new(
-                result.assertion.clone(),
-                result.label.clone(),
-                result.class,
-                score,
-            ));
+            summaries.push(ScoreSummary {
+                assertion: result.assertion.clone(),
+                label: result.label.clone(),
+                class: result.class,
+                mean: score,
+                min: score,
+                max: score,
+                count: 1,
+            });
         }
     }
     summaries

@@ -116,11 +116,12 @@ pub fn sample_report() -> Report {
         shard: None,
         comparison: Some(sample_comparison()),
         canaries: canaries(),
-        skipped: vec![SkippedCase::new(
-            "answers in French",
-            vec!["tone".to_owned(), "i18n".to_owned()],
-            "`skip: true` in the suite",
-        )],
+        skipped: vec![SkippedCase {
+            case: "answers in French".to_owned(),
+            tags: vec!["tone".to_owned(), "i18n".to_owned()],
+            reason: "`skip: true` in the suite".to_owned(),
+            plan_index: None,
+        }],
         gates: gates(),
         derived: derived(),
         compliance: Some(ComplianceInfo {
@@ -196,8 +197,12 @@ fn tests() -> Vec<TestInfo> {
 fn derived() -> Vec<DerivedMetric> {
     let metric = |name: &str, formula: &str, of: &dyn Fn(usize) -> Result<f64, String>| {
         let values = models().into_iter().take(2).enumerate();
-        let values = values.map(|(at, model)| DerivedValue::new(model.id, of(at)));
-        DerivedMetric::new(name, formula, values.collect())
+        let values = values.map(|(at, model)| DerivedValue { model: model.id, value: of(at) });
+        DerivedMetric {
+            name: name.to_owned(),
+            formula: formula.to_owned(),
+            values: values.collect(),
+        }
     };
     let missing = Err("no check gave a score named `recall`".to_owned());
     vec![

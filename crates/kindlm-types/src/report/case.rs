@@ -6,7 +6,6 @@ use crate::{Class, Execution, ExecutionResult, FailureCode, Outcome, SourcePlace
 
 /// The scores of one check over the repeats of a case.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct ScoreSummary {
     /// The assertion's id.
     pub assertion: String,
@@ -22,26 +21,6 @@ pub struct ScoreSummary {
     pub max: f64,
     /// The number of repeats that have a score.
     pub count: u32,
-}
-
-impl ScoreSummary {
-    /// Creates the summary of one score: a `count` of 1, with the score as mean, minimum and maximum.
-    pub fn new(
-        assertion: impl Into<String>,
-        label: impl Into<String>,
-        class: Class,
-        score: f64,
-    ) -> Self {
-        Self {
-            assertion: assertion.into(),
-            label: label.into(),
-            class,
-            mean: score,
-            min: score,
-            max: score,
-            count: 1,
-        }
-    }
 }
 
 /// The money spent, as far as the prices are known.
@@ -83,7 +62,6 @@ pub struct CheckCounts {
 
 /// The stopping rule that can end the repeats of a case early, with the decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct EarlyEnd {
     /// The maximum number of repeats.
     pub max: u32,
@@ -95,16 +73,8 @@ pub struct EarlyEnd {
     pub decision: Option<Decision>,
 }
 
-impl EarlyEnd {
-    /// Creates the stopping rule for at most `max` repeats, with the decision.
-    pub const fn new(max: u32, test: Option<RateTest>, decision: Option<Decision>) -> Self {
-        Self { max, test, decision }
-    }
-}
-
 /// A sequential test of the pass rate of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct RateTest {
     /// The pass rate that is high enough, from 0 to 1.
     pub pass: f64,
@@ -114,13 +84,6 @@ pub struct RateTest {
     pub alpha: f64,
     /// The highest probability of a wrong failure, from 0 to 1.
     pub beta: f64,
-}
-
-impl RateTest {
-    /// Creates a test of the pass rates `pass` and `fail`, with the probabilities of a wrong pass and a wrong failure.
-    pub const fn new(pass: f64, fail: f64, alpha: f64, beta: f64) -> Self {
-        Self { pass, fail, alpha, beta }
-    }
 }
 
 /// One test case on one model, over all its repeats.

@@ -132,7 +132,6 @@ pub struct ModelInfo {
 
 /// A test case that was not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SkippedCase {
     /// The test case's name.
     pub case: String,
@@ -142,13 +141,6 @@ pub struct SkippedCase {
     pub reason: String,
     /// The position among all skipped cases of the run, from 0, if the report covers a shard.
     pub plan_index: Option<u64>,
-}
-
-impl SkippedCase {
-    /// Creates a case that was not run, with its tags and the reason, in a report of a whole run.
-    pub fn new(case: impl Into<String>, tags: Vec<String>, reason: impl Into<String>) -> Self {
-        Self { case: case.into(), tags, reason: reason.into(), plan_index: None }
-    }
 }
 
 /// The shard that a report covers, if the run was divided between machines.
@@ -191,7 +183,6 @@ pub struct ComplianceInfo {
 
 /// A metric that the suite computes from named scores.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct DerivedMetric {
     /// The metric's name.
     pub name: String,
@@ -201,32 +192,13 @@ pub struct DerivedMetric {
     pub values: Vec<DerivedValue>,
 }
 
-impl DerivedMetric {
-    /// Creates a metric from its name, its formula, and its value for each model.
-    pub fn new(
-        name: impl Into<String>,
-        formula: impl Into<String>,
-        values: Vec<DerivedValue>,
-    ) -> Self {
-        Self { name: name.into(), formula: formula.into(), values }
-    }
-}
-
 /// The value of a derived metric for one model.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct DerivedValue {
     /// The model's id in the suite.
     pub model: String,
     /// The value, or the reason why there is none.
     pub value: Result<f64, String>,
-}
-
-impl DerivedValue {
-    /// Creates the value for a model, or the reason why there is none.
-    pub fn new(model: impl Into<String>, value: Result<f64, String>) -> Self {
-        Self { model: model.into(), value }
-    }
 }
 
 /// The report of one run. Reporters render the report. The totals are in the [`summary`](Report::summary).

@@ -186,9 +186,15 @@ impl From<kindlm_types::ScoreSummary> for ScoreSummary {
 
 impl From<ScoreSummary> for kindlm_types::ScoreSummary {
     fn from(wire: ScoreSummary) -> Self {
-        let mut summary = Self::new(wire.assertion, wire.label, wire.class, wire.mean);
-        (summary.min, summary.max, summary.count) = (wire.min, wire.max, wire.count);
-        summary
+        Self {
+            assertion: wire.assertion,
+            label: wire.label,
+            class: wire.class,
+            mean: wire.mean,
+            min: wire.min,
+            max: wire.max,
+            count: wire.count,
+        }
     }
 }
 

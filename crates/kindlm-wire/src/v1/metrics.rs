@@ -84,8 +84,8 @@ impl From<DerivedMetric> for kindlm_types::DerivedMetric {
     fn from(wire: DerivedMetric) -> Self {
         let values = wire.values.into_iter().map(|it| {
             let value = it.value.ok_or_else(|| it.error.unwrap_or_default());
-            kindlm_types::DerivedValue::new(it.model, value)
+            kindlm_types::DerivedValue { model: it.model, value }
         });
-        Self::new(wire.name, wire.formula, values.collect())
+        Self { name: wire.name, formula: wire.formula, values: values.collect() }
     }
 }

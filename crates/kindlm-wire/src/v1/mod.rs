@@ -537,9 +537,7 @@ impl From<&kindlm_types::SkippedCase> for SkippedCase {
 
 impl From<SkippedCase> for kindlm_types::SkippedCase {
     fn from(wire: SkippedCase) -> Self {
-        let mut skipped = Self::new(wire.case, wire.tags, wire.reason);
-        skipped.plan_index = wire.plan_index;
-        skipped
+        Self { case: wire.case, tags: wire.tags, reason: wire.reason, plan_index: wire.plan_index }
     }
 }
 

@@ -136,13 +136,17 @@ impl From<kindlm_types::EarlyEnd> for EarlyEnd {
 
 impl From<EarlyEnd> for kindlm_types::EarlyEnd {
     fn from(it: EarlyEnd) -> Self {
-        let test =
-            it.test.map(|it| kindlm_types::RateTest::new(it.pass, it.fail, it.alpha, it.beta));
+        let test = it.test.map(|it| kindlm_types::RateTest {
+            pass: it.pass,
+            fail: it.fail,
+            alpha: it.alpha,
+            beta: it.beta,
+        });
         let decision = match it.decision {
             EarlyDecision::Passed => Some(Decision::Pass),
             EarlyDecision::Failed => Some(Decision::Fail),
             EarlyDecision::Undecided => None,
         };
-        Self::new(it.max, test, decision)
+        Self { max: it.max, test, decision }
     }
 }
