@@ -88,7 +88,12 @@ mod tests {
 
     #[test]
     fn formulas_see_sums_and_each_other() {
-        let total = |name: &str, sum: f64, weight: f64| NamedTotal::new(name, sum, weight, 2);
+        let total = |name: &str, sum: f64, weight: f64| NamedTotal {
+            name: name.to_owned(),
+            sum,
+            weight,
+            count: 2,
+        };
         let model = ModelTotals {
             model: "m".to_owned(),
             totals: SuiteTotals { executions: 2, ..SuiteTotals::default() },

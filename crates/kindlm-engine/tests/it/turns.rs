@@ -131,7 +131,13 @@ async fn each_request_has_its_own_long_prompt_price() {
     edit(&mut suite.cases[0], |it| it.conversation = vec![turn("all", None, None)]);
     // Each of the two requests has 10 input tokens.
     for (above, usd) in [(10, "3e-5"), (9, "0.00027")] {
-        let long_prompt = LongPromptPrice::new(above, 9.0, 9.0);
+        let long_prompt = LongPromptPrice {
+            above,
+            input: 9.0,
+            output: 9.0,
+            cached_input: None,
+            cache_write: None,
+        };
         suite.models[0].price =
             Some(Price { long_prompt: Some(long_prompt), ..Price::new(1.0, 1.0) });
         let expected = format!(

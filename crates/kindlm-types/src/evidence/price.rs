@@ -34,7 +34,6 @@ pub struct Price {
 /// Anthropic define it in this way.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[non_exhaustive]
 pub struct LongPromptPrice {
     /// The number of input tokens above which a prompt is long.
     #[schemars(range(min = 1))]
@@ -53,13 +52,6 @@ pub struct LongPromptPrice {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0))]
     pub cache_write: Option<f64>,
-}
-
-impl LongPromptPrice {
-    /// Creates a price in US dollars per million tokens. A prompt with more than `above` input tokens is long.
-    pub const fn new(above: u64, input: f64, output: f64) -> Self {
-        Self { above, input, output, cached_input: None, cache_write: None }
-    }
 }
 
 impl Price {

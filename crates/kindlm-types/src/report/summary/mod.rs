@@ -145,7 +145,6 @@ pub struct Percentiles {
 
 /// The total of one named score over the executions of a model.
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct NamedTotal {
     /// The score's name.
     pub name: String,
@@ -158,11 +157,6 @@ pub struct NamedTotal {
 }
 
 impl NamedTotal {
-    /// Creates the total of `count` executions that have the score.
-    pub fn new(name: impl Into<String>, sum: f64, weight: f64, count: u64) -> Self {
-        Self { name: name.into(), sum, weight, count }
-    }
-
     /// Returns the weighted mean of the score.
     pub fn mean(&self) -> f64 {
         self.sum / self.weight
