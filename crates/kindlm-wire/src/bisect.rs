@@ -12,7 +12,6 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(title = "KindLM bisect result")]
-#[non_exhaustive]
 pub struct Bisection {
     /// The version of this format: 1.
     #[schemars(extend("const" = 1))]
@@ -39,33 +38,6 @@ pub struct Bisection {
     pub error_bound: f64,
     /// The number of executions.
     pub executions: u64,
-}
-
-impl Bisection {
-    /// Creates the result of a search without steps and executions, whose error bound is 0.
-    pub fn new(
-        suite: impl Into<String>,
-        case: impl Into<String>,
-        model: impl Into<String>,
-        kind: CandidateKind,
-        candidates: Vec<Candidate>,
-        test: DecisionTest,
-        answer: Answer,
-    ) -> Self {
-        Self {
-            schema_version: VERSION,
-            suite: suite.into(),
-            case: case.into(),
-            model: model.into(),
-            kind,
-            candidates,
-            test,
-            steps: Vec::new(),
-            answer,
-            error_bound: 0.0,
-            executions: 0,
-        }
-    }
 }
 
 /// The kind of candidates.
@@ -98,7 +70,6 @@ pub struct Candidate {
 /// The settings of the sequential test that decides if the case passes at a commit, or with a set of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct DecisionTest {
     /// The pass rate that is good, from 0 to 1.
     pub pass: f64,
@@ -108,14 +79,6 @@ pub struct DecisionTest {
     pub error: f64,
     /// The maximum number of repeats for one decision.
     pub max_repeats: u32,
-}
-
-impl DecisionTest {
-    /// Creates settings. `pass` and `fail` are the good and the bad pass rate. `error` is the highest probability of a
-    /// wrong decision. All are from 0 to 1.
-    pub fn new(pass: f64, fail: f64, error: f64, max_repeats: u32) -> Self {
-        Self { pass, fail, error, max_repeats }
-    }
 }
 
 /// One tested commit, or one tested set of changes.

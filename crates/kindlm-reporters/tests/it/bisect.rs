@@ -2,7 +2,7 @@
 
 use kindlm_reporters::bisect_text;
 use kindlm_wire::bisect::{
-    Answer, Bisection, Candidate, CandidateKind, DecisionTest, Step, StepVerdict,
+    Answer, Bisection, Candidate, CandidateKind, DecisionTest, Step, StepVerdict, VERSION,
 };
 
 fn report(kind: CandidateKind, candidates: Vec<Candidate>, answer: Answer) -> Bisection {
@@ -15,11 +15,19 @@ fn report(kind: CandidateKind, candidates: Vec<Candidate>, answer: Answer) -> Bi
     skipped.reason = Some("there is no case `a\u{1b}[31m`".to_owned());
     let mut reused = step("b", StepVerdict::Good, 9, 9);
     (reused.reused, reused.executions) = (true, 0);
-    let test = DecisionTest::new(0.95, 0.5, 0.0125, 40);
-    let mut report = Bisection::new("s", "refund", "m", kind, candidates, test, answer);
-    report.steps = vec![step("a", StepVerdict::Bad, 0, 3), skipped, reused];
-    (report.error_bound, report.executions) = (0.025, 12);
-    report
+    Bisection {
+        schema_version: VERSION,
+        suite: "s".to_owned(),
+        case: "refund".to_owned(),
+        model: "m".to_owned(),
+        kind,
+        candidates,
+        test: DecisionTest { pass: 0.95, fail: 0.5, error: 0.0125, max_repeats: 40 },
+        steps: vec![step("a", StepVerdict::Bad, 0, 3), skipped, reused],
+        answer,
+        error_bound: 0.025,
+        executions: 12,
+    }
 }
 
 #[test]

@@ -219,18 +219,19 @@ impl<'a> PreparedBisection<'a> {
             (false, false) if trials.has_provider_error => ExitStatus::ProviderError,
             (false, false) => ExitStatus::GatesFailed,
         };
-        let mut report = Bisection::new(
+        let report = Bisection {
+            schema_version: kindlm_wire::bisect::VERSION,
             suite,
-            target.case,
-            target.model,
-            search.kind(),
-            search.candidates(),
-            rule.described(),
-            found.answer,
-        );
-        report.error_bound = trials.error_bound();
-        report.executions = trials.executions;
-        report.steps = trials.steps;
+            case: target.case,
+            model: target.model,
+            kind: search.kind(),
+            candidates: search.candidates(),
+            test: rule.described(),
+            error_bound: trials.error_bound(),
+            executions: trials.executions,
+            steps: trials.steps,
+            answer: found.answer,
+        };
         Ok((report, status))
     }
 }

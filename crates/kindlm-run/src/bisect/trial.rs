@@ -41,7 +41,12 @@ pub(super) struct Rule {
 
 impl Rule {
     pub(super) fn described(&self) -> DecisionTest {
-        DecisionTest::new(self.test.pass(), self.test.fail(), self.error, self.max_repeats)
+        DecisionTest {
+            pass: self.test.pass(),
+            fail: self.test.fail(),
+            error: self.error,
+            max_repeats: self.max_repeats,
+        }
     }
 }
 
