@@ -63,7 +63,6 @@ impl PlanReport {
 /// A summary of the past runs. A test case on one model is one case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct PilotSummary {
     /// The number of cases with a judged repeat.
     pub cases: u64,
@@ -75,17 +74,9 @@ pub struct PilotSummary {
     pub pass_rate: f64,
 }
 
-impl PilotSummary {
-    /// Creates a summary. `judged` is the number of judged repeats, and `pass_rate` is from 0 to 1.
-    pub fn new(cases: u64, clusters: u64, judged: u64, pass_rate: f64) -> Self {
-        Self { cases, clusters, judged, pass_rate }
-    }
-}
-
 /// The fall to detect, with the power and the significance level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct PlanGoal {
     /// The fall of the pass rate to detect, from 0 to 1.
     pub effect: f64,
@@ -95,14 +86,6 @@ pub struct PlanGoal {
     pub alpha: f64,
     /// The way in which the cases fall.
     pub shape: PlanShape,
-}
-
-impl PlanGoal {
-    /// Creates a goal. `effect` is the fall of the pass rate, `power` the probability of detecting the fall, and
-    /// `alpha` the significance level. All are from 0 to 1.
-    pub fn new(effect: f64, power: f64, alpha: f64, shape: PlanShape) -> Self {
-        Self { effect, power, alpha, shape }
-    }
 }
 
 /// The way in which the pass rates of the cases fall.

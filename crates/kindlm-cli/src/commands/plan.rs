@@ -4,7 +4,7 @@ use kindlm_run::plan::{self, PlanConfig};
 use kindlm_run::suites::SuiteKey;
 use kindlm_run::{Failure, Outcome, SuiteFolder};
 use kindlm_types::ExitStatus;
-use kindlm_wire::plan::PlanShape;
+use kindlm_wire::plan::{PlanGoal, PlanShape};
 
 use crate::args::{PlanArgs, Shape};
 use crate::commands::schema::pretty;
@@ -17,8 +17,8 @@ pub(crate) fn run(args: PlanArgs, io: &mut Io) -> Outcome {
         Shape::Spread => PlanShape::Spread,
         Shape::Break => PlanShape::Break,
     };
-    let mut config = PlanConfig::new(args.effect, args.power, args.alpha, args.repeats, shape);
-    config.runs = args.run;
+    let goal = PlanGoal { effect: args.effect, power: args.power, alpha: args.alpha, shape };
+    let config = PlanConfig { runs: args.run, goal, repeats: args.repeats };
     let report = plan::plan(io, &place, suite.as_ref(), &config)?;
     let text = if args.json {
         pretty(&serde_json::to_value(&report).map_err(|err| Failure::internal(err.to_string()))?)

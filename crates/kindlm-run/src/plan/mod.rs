@@ -20,27 +20,13 @@ const SLOW_EFFECT: f64 = 0.05;
 
 /// The past runs, and the fall to detect.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct PlanConfig {
     /// The runs: ids or their beginnings, `last`, or files of reports; empty for the newest run.
     pub runs: Vec<String>,
-    /// The fall of the pass rate to detect, above 0 and at most 1.
-    pub effect: f64,
-    /// The statistical power: the probability of detecting the fall, from 0.5 to 0.99.
-    pub power: f64,
-    /// The significance level: the rate of false alarms, from 0.001 to 0.2.
-    pub alpha: f64,
+    /// The fall to detect. `effect` is above 0 and at most 1, `power` from 0.5 to 0.99, and `alpha` from 0.001 to 0.2.
+    pub goal: PlanGoal,
     /// The numbers of repeats to plan for, each at least 1.
     pub repeats: Vec<u32>,
-    /// The way in which the pass rates of the cases fall.
-    pub shape: PlanShape,
-}
-
-impl PlanConfig {
-    /// Creates the settings for a fall after the newest run, and for these numbers of repeats.
-    pub fn new(effect: f64, power: f64, alpha: f64, repeats: Vec<u32>, shape: PlanShape) -> Self {
-        Self { runs: Vec::new(), effect, power, alpha, repeats, shape }
-    }
 }
 
 /// Computes how many cases a comparison needs with each number of repeats. Nothing is sent.
@@ -64,8 +50,8 @@ pub fn plan(
     let mut repeats = config.repeats.clone();
     repeats.sort_unstable();
     repeats.dedup();
-    if config.effect < SLOW_EFFECT {
-        let effect = text::points(config.effect);
+    if config.goal.effect < SLOW_EFFECT {
+        let effect = text::points(config.goal.effect);
         world.notify(&format!(
             "simulating comparisons for a fall of {effect} pp; a small fall needs many cases, which takes up to minutes"
         ));
@@ -75,10 +61,14 @@ pub fn plan(
     if sizes.iter().all(|it| it.cases.is_none()) {
         return Err(impossible(PlanError::TooManyCases, config));
     }
-    let summary = PilotSummary::new(pilot.cases(), pilot.clusters(), past.judged(), past.rate());
-    let goal = PlanGoal::new(config.effect, config.power, config.alpha, config.shape);
+    let summary = PilotSummary {
+        cases: pilot.cases(),
+        clusters: pilot.clusters(),
+        judged: past.judged(),
+        pass_rate: past.rate(),
+    };
     let notes = notes(&past, &pilot);
-    let mut report = PlanReport::new(past.runs, past.suite, summary, goal, sizes);
+    let mut report = PlanReport::new(past.runs, past.suite, summary, config.goal, sizes);
     (report.cost_per_call_usd, report.cost_unknown) = match costs {
         Costs::Known(usd) => (Some(usd), None),
         Costs::Unknown(reason) => (None, Some(reason)),
@@ -88,12 +78,12 @@ pub fn plan(
 }
 
 fn goal(config: &PlanConfig) -> Result<Goal, Failure> {
-    let shape = match config.shape {
+    let PlanGoal { effect, power, alpha, shape } = config.goal;
+    let shape = match shape {
         PlanShape::Spread => Shape::Spread,
         PlanShape::Break => Shape::Break,
     };
-    Goal::new(config.effect, config.power, config.alpha, shape)
-        .map_err(|err| impossible(err, config))
+    Goal::new(effect, power, alpha, shape).map_err(|err| impossible(err, config))
 }
 
 fn size(pilot: &Pilot, goal: Goal, repeats: u32, costs: &Costs) -> Result<PlannedSize, PlanError> {
@@ -120,7 +110,7 @@ fn size(pilot: &Pilot, goal: Goal, repeats: u32, costs: &Costs) -> Result<Planne
 }
 
 fn impossible(err: PlanError, config: &PlanConfig) -> Failure {
-    let effect = text::points(config.effect);
+    let effect = text::points(config.goal.effect);
     match err {
         PlanError::Effect => Failure::input("`--effect` must be above 0 and at most 100 points"),
         PlanError::Power => Failure::input("`--power` must be from 0.5 to 0.99")

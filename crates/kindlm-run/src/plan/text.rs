@@ -132,8 +132,8 @@ mod tests {
     use super::*;
 
     fn report() -> PlanReport {
-        let goal = PlanGoal::new(0.05, 0.8, 0.05, PlanShape::Spread);
-        let pilot = PilotSummary::new(40, 38, 120, 0.825);
+        let goal = PlanGoal { effect: 0.05, power: 0.8, alpha: 0.05, shape: PlanShape::Spread };
+        let pilot = PilotSummary { cases: 40, clusters: 38, judged: 120, pass_rate: 0.825 };
         let size = |repeats: u32, cases: Option<u32>, detectable| {
             let mut size = PlannedSize::new(repeats);
             size.cases = cases.map(u64::from);
