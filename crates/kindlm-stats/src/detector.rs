@@ -42,8 +42,10 @@ pub struct Detector {
 }
 
 /// The state of a [`Detector`], to store it.
+///
+/// Every field must be stored. The struct is exhaustive, so that stores can take it apart without `..`, and a new field
+/// is a compile error there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
 pub struct DetectorState {
     /// The number of results of a complete reference.
     pub size: u64,
@@ -53,14 +55,6 @@ pub struct DetectorState {
     pub total: u64,
     /// The value of `M` (see [`Detector`]) for each assumed pass rate.
     pub values: [f64; FALLS.len()],
-}
-
-impl DetectorState {
-    /// Creates a state. `size` is the number of results of a complete reference; `passed` and `total` count the results
-    /// so far.
-    pub fn new(size: u64, passed: u64, total: u64, values: [f64; FALLS.len()]) -> Self {
-        Self { size, passed, total, values }
-    }
 }
 
 impl Detector {

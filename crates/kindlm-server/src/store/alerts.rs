@@ -236,12 +236,12 @@ async fn load(
     .fetch_optional(&mut **transaction)
     .await?;
     let Some(row) = row else { return Ok(None) };
-    let state = DetectorState::new(
-        count(&row, "reference_size")?,
-        count(&row, "reference_passed")?,
-        count(&row, "reference_total")?,
-        serde_json::from_str(&row.try_get::<String, _>("evidence")?)?,
-    );
+    let state = DetectorState {
+        size: count(&row, "reference_size")?,
+        passed: count(&row, "reference_passed")?,
+        total: count(&row, "reference_total")?,
+        values: serde_json::from_str(&row.try_get::<String, _>("evidence")?)?,
+    };
     let recent: String = row.try_get("recent")?;
     Ok(Some(Watched {
         detector: Detector::from_state(state).map_err(StoreError::Counts)?,
@@ -255,7 +255,7 @@ async fn save(
     (agent, assertion, set): (&str, &str, &str),
     watched: &Watched,
 ) -> Result<(), StoreError> {
-    let DetectorState { size, passed, total, values, .. } = watched.detector.state();
+    let DetectorState { size, passed, total, values } = watched.detector.state();
     let recent: String = watched.recent.iter().map(|it| if *it { 'p' } else { 'f' }).collect();
     sqlx::query(
         "INSERT INTO detectors (agent, assertion, assertion_set, reference_size, reference_passed, reference_total, \

@@ -6,6 +6,7 @@
 mod simulation;
 
 use fastrand::Rng;
+use kindlm_stats::{Detector, DetectorState};
 
 use simulation::{MEAN, Reference, detector, simulate};
 
@@ -42,10 +43,9 @@ fn cell(
                 reason = "a share of a small size"
             )]
             let passed = (before * size as f64).round() as u64;
-            let state = kindlm_stats::DetectorState::new(size, passed, size, [0.0; 4]);
-            kindlm_stats::Detector::from_state(state)
-                .expect("the counts are of a reference")
-                .limit()
+            let values = [0.0; 4];
+            let state = DetectorState { size, passed, total: size, values };
+            Detector::from_state(state).expect("the counts are of a reference").limit()
         }
         Reference::Exact => detector(reference, before, random).limit(),
     };

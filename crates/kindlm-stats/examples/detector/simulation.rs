@@ -51,7 +51,7 @@ pub(crate) fn detector(reference: Reference, rate: f64, random: &mut Rng) -> Det
         )]
         Reference::Exact => (1_000_000, (rate * 1e6) as u64),
     };
-    let state = DetectorState::new(size, passed, size, [0.0; 4]);
+    let state = DetectorState { size, passed, total: size, values: [0.0; 4] };
     Detector::from_state(state).expect("the counts are of a reference")
 }
 
