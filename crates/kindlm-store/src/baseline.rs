@@ -159,7 +159,6 @@ impl EntryCheck {
 
 /// The counts of results for one assertion and label, over the judged repeats of a case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct EntryRate {
     /// The assertion's id; for a prompt assertion the id of its rule.
     pub assertion: String,
@@ -170,18 +169,6 @@ pub struct EntryRate {
     pub passed: u64,
     /// The number of results that passed or failed.
     pub judged: u64,
-}
-
-impl EntryRate {
-    /// Creates the counts. `judged` is the number of results that passed or failed.
-    pub fn new(
-        assertion: impl Into<String>,
-        label: impl Into<String>,
-        passed: u64,
-        judged: u64,
-    ) -> Self {
-        Self { assertion: assertion.into(), label: label.into(), passed, judged }
-    }
 }
 
 /// The mean score of one check over the repeats.

@@ -264,7 +264,6 @@ impl Calibration {
 /// The confusion matrix of one criterion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct CriterionCounts {
     /// The text of the criterion, or the id of the rule.
     pub name: String,
@@ -274,24 +273,6 @@ pub struct CriterionCounts {
     pub calibrated_at: String,
     /// The confusion matrix of the verdicts of people and the judge.
     pub counts: Counts,
-}
-
-impl CriterionCounts {
-    /// Creates the confusion matrix of a criterion. `digest` is the digest of the criterion's text, and `calibrated_at`
-    /// is in RFC 3339.
-    pub fn new(
-        name: impl Into<String>,
-        digest: impl Into<String>,
-        calibrated_at: impl Into<String>,
-        counts: Counts,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            digest: digest.into(),
-            calibrated_at: calibrated_at.into(),
-            counts,
-        }
-    }
 }
 
 /// The confusion matrix of the verdicts of people and the judge. Each field counts outputs.

@@ -179,8 +179,11 @@ impl Findings {
                 known.1.add(human >= self.label_threshold, *pass);
             }
         }
-        let counts = counts.into_iter().map(|(digest, (name, confusion))| {
-            CriterionCounts::new(name, digest, calibrated_at, confusion.into())
+        let counts = counts.into_iter().map(|(digest, (name, confusion))| CriterionCounts {
+            name: name.to_owned(),
+            digest: digest.to_owned(),
+            calibrated_at: calibrated_at.to_owned(),
+            counts: confusion.into(),
         });
         counts.collect()
     }

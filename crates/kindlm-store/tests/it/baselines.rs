@@ -266,7 +266,7 @@ fn the_verdict_follows_the_evidence() {
 }
 
 fn rate(assertion: &str, label: &str, passed: u64) -> EntryRate {
-    EntryRate::new(assertion, label, passed, 4)
+    EntryRate { assertion: assertion.to_owned(), label: label.to_owned(), passed, judged: 4 }
 }
 
 #[test]

@@ -149,9 +149,11 @@ fn an_alarm_lasts_until_the_judge_is_calibrated_again() {
     let folder = tempfile::tempdir().unwrap();
     let calibrations = Calibrations::new(folder.path());
     let judge = one("openai", "gpt-4o");
-    let criterion = |name: &str| {
-        let counts = calibration("judge", 1).counts;
-        CriterionCounts::new(name, name, "2026-11-22T00:00:00.000Z", counts)
+    let criterion = |name: &str| CriterionCounts {
+        name: name.to_owned(),
+        digest: name.to_owned(),
+        calibrated_at: "2026-11-22T00:00:00.000Z".to_owned(),
+        counts: calibration("judge", 1).counts,
     };
     let with = |name: &str, at: &str| Calibration {
         criteria: vec![criterion(name)],
