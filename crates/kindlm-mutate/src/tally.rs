@@ -232,10 +232,17 @@ impl CaseTally {
     /// Returns the index of the check of a result. A new check is added.
     fn check(&mut self, result: &AssertionResult) -> usize {
         self.position(result).unwrap_or_else(|| {
-            let mut check =
-                CheckScore::new(&self.case, &self.model, result.written_id(), &result.label);
-            check.turn.clone_from(&result.turn);
-            self.checks.push(check);
+            self.checks.push(CheckScore {
+                case: self.case.clone(),
+                model: self.model.clone(),
+                turn: result.turn.clone(),
+                assertion: result.written_id().into_owned(),
+                label: result.label.clone(),
+                kills: 0,
+                kills_alone: 0,
+                errored: 0,
+                brittle: 0,
+            });
             self.checks.len() - 1
         })
     }
@@ -269,14 +276,25 @@ impl CaseTally {
             }
             if let Some((before, after)) = mutant.diff.take() {
                 let labels = mutant.failed.iter().filter_map(|it| self.checks.get(*it));
-                let mut diff =
-                    MutantDiff::new(&self.case, &self.model, mutant.operator.id, before, after);
-                diff.failed = labels.map(|it| it.label.clone()).collect();
+                let diff = MutantDiff {
+                    case: self.case.clone(),
+                    model: self.model.clone(),
+                    operator: mutant.operator.id.to_owned(),
+                    before,
+                    after,
+                    failed: labels.map(|it| it.label.clone()).collect(),
+                };
                 if is_harmful { &mut report.survivors } else { &mut report.brittle }.push(diff);
             }
         }
         report.checks.append(&mut self.checks);
-        report.cases.push(CaseScore::new(self.case, self.model, harmful, harmless));
+        report.cases.push(CaseScore {
+            case: self.case,
+            model: self.model,
+            score: harmful.score(),
+            harmful,
+            harmless,
+        });
     }
 }
 
@@ -287,15 +305,13 @@ fn operator_scores(cases: &[CaseTally]) -> Vec<OperatorScore> {
         for mutant in mutants.filter(|it| it.operator.id == operator.id) {
             count(&mut counts, mutant.verdict);
         }
-        (counts.all() > 0).then(|| {
-            OperatorScore::new(
-                operator.id,
-                operator.family,
-                operator.evidence,
-                operator.summary,
-                operator.advice,
-                counts,
-            )
+        (counts.all() > 0).then(|| OperatorScore {
+            operator: operator.id.to_owned(),
+            family: operator.family,
+            evidence: operator.evidence,
+            summary: operator.summary.to_owned(),
+            advice: operator.advice.to_owned(),
+            counts,
         })
     };
     OPERATORS.into_iter().flatten().filter_map(score).collect()

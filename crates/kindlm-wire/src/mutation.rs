@@ -151,7 +151,6 @@ impl MutatedEvidence {
 /// The mutants of one operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct OperatorScore {
     /// The operator's id, such as `drop-sentence`.
     pub operator: String,
@@ -168,31 +167,9 @@ pub struct OperatorScore {
     pub counts: MutantCounts,
 }
 
-impl OperatorScore {
-    /// Creates the score of an operator. `summary` describes the change, and `advice` the check that notices it.
-    pub fn new(
-        operator: impl Into<String>,
-        family: Family,
-        evidence: MutatedEvidence,
-        summary: impl Into<String>,
-        advice: impl Into<String>,
-        counts: MutantCounts,
-    ) -> Self {
-        Self {
-            operator: operator.into(),
-            family,
-            evidence,
-            summary: summary.into(),
-            advice: advice.into(),
-            counts,
-        }
-    }
-}
-
 /// The mutants of one case on one model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct CaseScore {
     /// The test case's name.
     pub case: String,
@@ -206,22 +183,9 @@ pub struct CaseScore {
     pub harmless: MutantCounts,
 }
 
-impl CaseScore {
-    /// Creates the score of a case on a model. `score` is computed from `harmful`.
-    pub fn new(
-        case: impl Into<String>,
-        model: impl Into<String>,
-        harmful: MutantCounts,
-        harmless: MutantCounts,
-    ) -> Self {
-        Self { case: case.into(), model: model.into(), score: harmful.score(), harmful, harmless }
-    }
-}
-
 /// The results of one check for the mutants of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct CheckScore {
     /// The test case's name.
     pub case: String,
@@ -245,32 +209,9 @@ pub struct CheckScore {
     pub brittle: u64,
 }
 
-impl CheckScore {
-    /// Creates the score of a check of the whole execution, whose counts are 0.
-    pub fn new(
-        case: impl Into<String>,
-        model: impl Into<String>,
-        assertion: impl Into<String>,
-        label: impl Into<String>,
-    ) -> Self {
-        Self {
-            case: case.into(),
-            model: model.into(),
-            turn: None,
-            assertion: assertion.into(),
-            label: label.into(),
-            kills: 0,
-            kills_alone: 0,
-            errored: 0,
-            brittle: 0,
-        }
-    }
-}
-
 /// One mutant with the evidence before and after the change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct MutantDiff {
     /// The test case's name.
     pub case: String,
@@ -285,26 +226,6 @@ pub struct MutantDiff {
     /// The labels of the checks that failed; empty for a survivor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<String>,
-}
-
-impl MutantDiff {
-    /// Creates a survivor: a mutant for which no check failed.
-    pub fn new(
-        case: impl Into<String>,
-        model: impl Into<String>,
-        operator: impl Into<String>,
-        before: impl Into<String>,
-        after: impl Into<String>,
-    ) -> Self {
-        Self {
-            case: case.into(),
-            model: model.into(),
-            operator: operator.into(),
-            before: before.into(),
-            after: after.into(),
-            failed: Vec::new(),
-        }
-    }
 }
 
 /// Something that was not mutated or not judged.

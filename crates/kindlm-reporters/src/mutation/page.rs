@@ -266,7 +266,13 @@ mod tests {
         let case = |name: &str, killed, survived, errored, brittle| {
             let harmful = MutantCounts { killed, survived, errored, not_judged: 0 };
             let harmless = MutantCounts { killed: brittle, ..MutantCounts::default() };
-            CaseScore::new(name, "m", harmful, harmless)
+            CaseScore {
+                case: name.to_owned(),
+                model: "m".to_owned(),
+                score: harmful.score(),
+                harmful,
+                harmless,
+            }
         };
         let mut report = MutationReport::new("r", "s");
         report.score = Some(0.5);

@@ -15,27 +15,48 @@ fn counts(killed: u64, survived: u64, errored: u64, not_judged: u64) -> MutantCo
 }
 
 fn operator(id: &str, family: Family, counts: MutantCounts) -> OperatorScore {
-    let (summary, advice) = (format!("changes {id}"), format!("add a check for {id}"));
-    OperatorScore::new(id, family, MutatedEvidence::Text, summary, advice, counts)
+    OperatorScore {
+        operator: id.to_owned(),
+        family,
+        evidence: MutatedEvidence::Text,
+        summary: format!("changes {id}"),
+        advice: format!("add a check for {id}"),
+        counts,
+    }
 }
 
 fn check(case: &str, label: &str, [kills, kills_alone, brittle]: [u64; 3]) -> CheckScore {
-    let mut check = CheckScore::new(case, "support", "contains", label);
-    (check.kills, check.kills_alone, check.brittle) = (kills, kills_alone, brittle);
-    check
+    CheckScore {
+        case: case.to_owned(),
+        model: "support".to_owned(),
+        turn: None,
+        assertion: "contains".to_owned(),
+        label: label.to_owned(),
+        kills,
+        kills_alone,
+        errored: 0,
+        brittle,
+    }
 }
 
 fn diff(case: &str, operator: &str, before: &str, after: &str, failed: &[&str]) -> MutantDiff {
-    let mut diff = MutantDiff::new(case, "support", operator, before, after);
-    diff.failed = failed.iter().map(|it| (*it).to_owned()).collect();
-    diff
+    MutantDiff {
+        case: case.to_owned(),
+        model: "support".to_owned(),
+        operator: operator.to_owned(),
+        before: before.to_owned(),
+        after: after.to_owned(),
+        failed: failed.iter().map(|it| (*it).to_owned()).collect(),
+    }
 }
 
 fn sample() -> MutationReport {
-    let case = |name: &str, harmful, harmless| {
-        let mut case = CaseScore::new(name, "support", harmful, harmless);
-        case.score = None;
-        case
+    let case = |name: &str, harmful, harmless| CaseScore {
+        case: name.to_owned(),
+        model: "support".to_owned(),
+        score: None,
+        harmful,
+        harmless,
     };
     let mut report = MutationReport::new("20261124-1", "refunds");
     report.score = Some(0.75);
