@@ -112,7 +112,6 @@ pub enum Unit {
 /// The results of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Entry {
     /// The run's id.
     pub run: String,
@@ -141,34 +140,6 @@ pub struct Entry {
     /// is listed, but does not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-}
-
-impl Entry {
-    /// Creates the results of a whole run without errors. Other values are not recorded.
-    ///
-    /// `started_at` is in RFC 3339, in UTC.
-    pub fn new(
-        run: impl Into<String>,
-        started_at: impl Into<String>,
-        outcome: impl Into<String>,
-        held: Rate,
-        cost: Cost,
-    ) -> Self {
-        Self {
-            run: run.into(),
-            started_at: started_at.into(),
-            outcome: outcome.into(),
-            held,
-            errored: 0,
-            score: None,
-            cost,
-            latency_ms: None,
-            duration_ms: None,
-            git_commit: None,
-            git_dirty: None,
-            partial: false,
-        }
-    }
 }
 
 /// A change point: the first run with a different rate.

@@ -9,8 +9,20 @@ use kindlm_wire::history::{
 use kindlm_wire::v1::Rate;
 
 fn entry(run: &str, outcome: &str, held: (u64, u64)) -> Entry {
-    let cost = kindlm_types::Cost { known_usd: 0.0, unknown: 1 }.into();
-    Entry::new(run, "2026-11-20T14:09:12.005Z", outcome, rate(held.0, held.1), cost)
+    Entry {
+        run: run.to_owned(),
+        started_at: "2026-11-20T14:09:12.005Z".to_owned(),
+        outcome: outcome.to_owned(),
+        held: rate(held.0, held.1),
+        errored: 0,
+        score: None,
+        cost: kindlm_types::Cost { known_usd: 0.0, unknown: 1 }.into(),
+        latency_ms: None,
+        duration_ms: None,
+        git_commit: None,
+        git_dirty: None,
+        partial: false,
+    }
 }
 
 fn rate(count: u64, total: u64) -> Rate {

@@ -108,11 +108,20 @@ fn case_entry(head: &RunHead, case: &PastCase) -> Entry {
 
 /// Returns an entry with the data of its run.
 fn entry(head: &RunHead, outcome: &str, rate: Rate, cost: Cost) -> Entry {
-    let mut entry = Entry::new(&head.run, &head.started_at, outcome, rate, cost);
-    entry.git_commit.clone_from(&head.git_commit);
-    entry.git_dirty = head.git_dirty;
-    entry.partial = head.partial;
-    entry
+    Entry {
+        run: head.run.clone(),
+        started_at: head.started_at.clone(),
+        outcome: outcome.to_owned(),
+        held: rate,
+        errored: 0,
+        score: None,
+        cost,
+        latency_ms: None,
+        duration_ms: None,
+        git_commit: head.git_commit.clone(),
+        git_dirty: head.git_dirty,
+        partial: head.partial,
+    }
 }
 
 /// Returns a series with its change points, without flips. Entries without a tally do not count.
