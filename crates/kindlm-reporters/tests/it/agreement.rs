@@ -400,9 +400,11 @@ fn changes_that_are_not_listed_are_counted() {
     let change = comparison.pass_rate.unwrap();
     let assertion = |it| AssertionChange::new(format!("check-{it}"), None, change, 0.0);
     comparison.assertions = (0..23).map(assertion).collect();
-    let condition = |it| {
-        let (name, after) = (format!("prompt-{it}"), "sha256:aa".to_owned());
-        ConditionChange::new(Condition::Prompt, Some(name), None, Some(after))
+    let condition = |it| ConditionChange {
+        condition: Condition::Prompt,
+        name: Some(format!("prompt-{it}")),
+        before: None,
+        after: Some("sha256:aa".to_owned()),
     };
     comparison.differences = (0..21).map(condition).collect();
     let text = kindlm_reporters::comparison_text(&comparison);

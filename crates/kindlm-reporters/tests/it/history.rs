@@ -48,12 +48,12 @@ fn history() -> History {
         git_dirty: Some(true),
         config: Some(value("aaaaaaaaaa", "bbbbbbbbbb")),
         files: vec![FileChange::new("sets/tone.yaml", value("1111111111", "2222222222"))],
-        conditions: vec![ConditionChange::new(
-            Condition::Rules,
-            Some("tone".to_owned()),
-            Some("digest 1".to_owned()),
-            Some("digest 2".to_owned()),
-        )],
+        conditions: vec![ConditionChange {
+            condition: Condition::Rules,
+            name: Some("tone".to_owned()),
+            before: Some("digest 1".to_owned()),
+            after: Some("digest 2".to_owned()),
+        }],
     };
     let mut case = FlippedCase::new("refund", "m", Outcome::Passed, Outcome::Failed);
     case.case_changed = Some(true);

@@ -138,12 +138,12 @@ fn compared() -> Report {
         pass_rate: Some(change),
         cases,
         assertions: vec![AssertionChange::new("judge", None, change, 0.002)],
-        differences: vec![ConditionChange::new(
-            Condition::Prompt,
-            Some("support".to_owned()),
-            Some("sha256:aa".to_owned()),
-            None,
-        )],
+        differences: vec![ConditionChange {
+            condition: Condition::Prompt,
+            name: Some("support".to_owned()),
+            before: Some("sha256:aa".to_owned()),
+            after: None,
+        }],
     });
     report
 }

@@ -26,7 +26,7 @@ fn changes(then: &Conditions, now: &Conditions) -> Vec<ConditionChange> {
     let mut compare = |condition, name: Option<&str>, before: Option<String>, after| {
         if before != after {
             let name = name.map(str::to_owned);
-            found.push(ConditionChange::new(condition, name, before, after));
+            found.push(ConditionChange { condition, name, before, after });
         }
     };
     compare(Condition::Version, None, Some(then.kindlm.clone()), Some(now.kindlm.clone()));

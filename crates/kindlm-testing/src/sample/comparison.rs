@@ -49,12 +49,12 @@ pub fn sample_comparison() -> Comparison {
                 0.6,
             ),
         ],
-        differences: vec![ConditionChange::new(
-            Condition::Prompt,
-            Some("support".to_owned()),
-            Some("digest 5f1d7a84".to_owned()),
-            Some("digest 0c2a5f2d".to_owned()),
-        )],
+        differences: vec![ConditionChange {
+            condition: Condition::Prompt,
+            name: Some("support".to_owned()),
+            before: Some("digest 5f1d7a84".to_owned()),
+            after: Some("digest 0c2a5f2d".to_owned()),
+        }],
     }
 }
 

@@ -251,7 +251,6 @@ impl AssertionChange {
 /// A condition that affects results and differs between the two runs, such as a prompt or a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ConditionChange {
     /// The kind of the condition.
     pub condition: Condition,
@@ -264,18 +263,6 @@ pub struct ConditionChange {
     /// The value after; absent if the run did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<String>,
-}
-
-impl ConditionChange {
-    /// Creates the change of a condition, with the name of the prompt, set of rules or model, and its two values.
-    pub fn new(
-        condition: Condition,
-        name: Option<String>,
-        before: Option<String>,
-        after: Option<String>,
-    ) -> Self {
-        Self { condition, name, before, after }
-    }
 }
 
 /// The kind of a condition that affects results.
