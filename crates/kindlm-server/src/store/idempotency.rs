@@ -15,7 +15,6 @@ const LOST: i64 = 10 * 60 * 1000;
 
 /// A key of a client for one request.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
 pub struct RequestKey {
     /// The client: the id of its token; empty on a server without tokens.
     pub owner: String,
@@ -26,15 +25,6 @@ pub struct RequestKey {
 }
 
 impl RequestKey {
-    /// Creates the key of a client for a request with this digest.
-    pub fn new(
-        owner: impl Into<String>,
-        key: impl Into<String>,
-        digest: impl Into<String>,
-    ) -> Self {
-        Self { owner: owner.into(), key: key.into(), digest: digest.into() }
-    }
-
     /// Reserves the key in this transaction. Returns the first response if the request is a repetition, and `None` if
     /// the key is new. Fails if the key was used for another request, or if the first request has no response yet.
     ///

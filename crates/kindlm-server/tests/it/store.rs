@@ -168,13 +168,17 @@ async fn each_change_of_a_set_is_a_version(store: &Store) {
 
 async fn samples_are_stored_once(store: &Store) {
     let samples = [sample("1", "a", "s"), sample("2", "a", "t"), sample("3", "b", "s")];
-    let key = |key: &str, digest: &str| RequestKey::new("", key, digest);
-    let first = store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap();
+    let with_digest = |digest: &str| RequestKey {
+        owner: String::new(),
+        key: "k".to_owned(),
+        digest: digest.to_owned(),
+    };
+    let first = store.add_samples(&samples, Some(&with_digest("d"))).await.unwrap();
     assert_eq!((first.stored, first.duplicates), (3, 0));
-    let repeated = store.add_samples(&samples, Some(&key("k", "d"))).await.unwrap();
+    let repeated = store.add_samples(&samples, Some(&with_digest("d"))).await.unwrap();
     assert!(repeated.is_repetition && !first.is_repetition);
     assert_eq!(repeated.ids, first.ids);
-    assert!(store.add_samples(&samples, Some(&key("k", "e"))).await.is_err());
+    assert!(store.add_samples(&samples, Some(&with_digest("e"))).await.is_err());
     let again = store.add_samples(&samples, None).await.unwrap();
     assert_eq!((again.stored, again.duplicates), (0, 3));
     let all = SampleFilter::default();
@@ -194,7 +198,11 @@ async fn samples_are_stored_once(store: &Store) {
 }
 
 async fn request_key_waits_for_its_response(store: &Store) {
-    let key = |digest: &str| RequestKey::new("o", "run", digest);
+    let key = |digest: &str| RequestKey {
+        owner: "o".to_owned(),
+        key: "run".to_owned(),
+        digest: digest.to_owned(),
+    };
     assert_eq!(store.begin_request::<String>(&key("d")).await.unwrap(), None);
     let running = store.begin_request::<String>(&key("d")).await.unwrap_err();
     assert!(matches!(running, StoreError::KeyInUse), "{running}");
