@@ -107,13 +107,13 @@ struct Usage {
 
 impl Usage {
     async fn load(app: &App, window: &RateFilter) -> Result<Self, PageError> {
-        let RateFilter { agent, after, before, .. } = window;
-        let filter = FeedbackFilter { agent: agent.clone(), after: *after, before: *before };
+        let RateFilter { agent, received, .. } = window;
+        let filter = FeedbackFilter { agent: agent.clone(), received: received.clone() };
         let thumbs = match app.store.overall_feedback(&filter).await? {
             None => "There are too many scores: choose an agent or a shorter time.".to_owned(),
             Some(rates) => correlation_in_words(&rates),
         };
-        let adoption = app.store.adoption(*after, *before).await?;
+        let adoption = app.store.adoption(received.clone()).await?;
         let sets = format!(
             "{} of {} agents have a set. New versions of sets: {}, of {} sets.",
             adoption.agents_with_set, adoption.agents, adoption.edits, adoption.sets_edited
@@ -235,26 +235,26 @@ async fn show(
     let width = period.milliseconds();
     // The last period of the window is the current one.
     let end = period.start(Timestamp::now().as_millisecond()) + width;
+    let start = end - periods * width;
     let filter = RateFilter {
         agent: query.agent.clone(),
         assertion: String::new(),
         set: query.set.clone(),
         tag: query.tag.clone(),
-        after: end - periods * width,
-        before: end,
+        received: start..end,
         period,
     };
     let rates = app.store.rates(&filter).await?;
     let is_too_long = rates.is_none();
-    let window = Window { start: filter.after, width, periods };
-    let releases = app.store.releases(&query.agent, filter.after, end).await?;
+    let window = Window { start, width, periods };
+    let releases = app.store.releases(&query.agent, start..end).await?;
     let mut charts = charts(rates.unwrap_or_default(), &query.version, &releases, &window);
     let more = charts.len().saturating_sub(CHARTS);
     charts.truncate(CHARTS);
     let standing = AlertFilter { agent: query.agent.clone(), standing: Some(true) };
     let alerts = app.alerts.list(&app.store, &standing, app.runs.world()).await?;
     let MonitorQuery { agent, version, set, tag, .. } = query.clone();
-    let listed = AttentionFilter { agent, version, set, tag, after: filter.after };
+    let listed = AttentionFilter { agent, version, set, tag, after: start };
     let counts = app.store.evaluated_samples(&listed).await?;
     let listed = app.store.attention_samples(&listed, LISTED).await?;
     let all_agents = app.store.agents().await?;

@@ -105,11 +105,9 @@ async fn feedback(
     State(app): State<App>,
     Query(query): Query<FeedbackQuery>,
 ) -> Result<Json<FeedbackMetrics>, Problem> {
-    let filter = FeedbackFilter {
-        agent: query.agent.unwrap_or_default(),
-        after: time("after", query.after.as_deref(), 0)?,
-        before: time("before", query.before.as_deref(), i64::MAX)?,
-    };
+    let after = time("after", query.after.as_deref(), 0)?;
+    let before = time("before", query.before.as_deref(), i64::MAX)?;
+    let filter = FeedbackFilter { agent: query.agent.unwrap_or_default(), received: after..before };
     let rates = app.store.feedback_rates(&filter).await?;
     let rates = rates.ok_or_else(|| bad("there are too many scores; use `agent` or `after`"))?;
     let FeedbackRates { thumbs_up, thumbs_down, samples, overall, assertions } = rates;
@@ -205,7 +203,7 @@ async fn adoption(
     let after = time("after", query.after.as_deref(), 0)?;
     let before = time("before", query.before.as_deref(), i64::MAX)?;
     let Adoption { agents, agents_with_set, sets_edited, edits, authors, edit_to_verdict, pages } =
-        app.store.adoption(after, before).await?;
+        app.store.adoption(after..before).await?;
     let pages = pages.into_iter().map(|(page, times)| (page, VerdictTimes::new(&times)));
     Ok(Json(AdoptionMetrics {
         agents,

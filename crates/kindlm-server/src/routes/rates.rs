@@ -204,19 +204,20 @@ async fn assertions(
     State(app): State<App>,
     Query(query): Query<RateQuery>,
 ) -> Result<Json<AssertionRates>, Problem> {
+    let after = time("after", query.after.as_deref(), 0)?;
+    let before = time("before", query.before.as_deref(), i64::MAX)?;
     let filter = RateFilter {
         agent: query.agent.unwrap_or_default(),
         assertion: query.assertion.unwrap_or_default(),
         set: query.set.unwrap_or_default(),
         tag: query.tag.unwrap_or_default(),
-        after: time("after", query.after.as_deref(), 0)?,
-        before: time("before", query.before.as_deref(), i64::MAX)?,
+        received: after..before,
         period: query.period.unwrap_or(Period::Day),
     };
     let rates = app.store.rates(&filter).await?.ok_or_else(|| {
         bad("the response would be too long; use `agent`, `after` or a longer `period`")
     })?;
-    let releases = app.store.releases(&filter.agent, filter.after, filter.before).await?;
+    let releases = app.store.releases(&filter.agent, filter.received).await?;
     let releases = releases.into_iter().map(|Release { agent, version, since }| AgentRelease {
         agent,
         version,

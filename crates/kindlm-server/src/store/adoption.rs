@@ -2,6 +2,7 @@
 //! set.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use sqlx::Row as _;
 
@@ -93,21 +94,22 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the use of assertion sets from `after` to `before`, both in milliseconds since 1970.
+    /// Returns the use of assertion sets at these times, in milliseconds since 1970.
     ///
     /// Evaluations on pages are counted by whole days (UTC).
     ///
     /// # Errors
     ///
     /// Fails if the database fails.
-    pub async fn adoption(&self, after: i64, before: i64) -> Result<Adoption, StoreError> {
+    pub async fn adoption(&self, times: Range<i64>) -> Result<Adoption, StoreError> {
+        let Range { start, end } = times;
         let mut adoption = Adoption::default();
         let row = sqlx::query(
             "SELECT (SELECT count(*) FROM agents) AS with_set, (SELECT count(*) FROM (SELECT name FROM agents \
             UNION SELECT agent FROM samples WHERE received_at >= $1 AND received_at < $2) AS known) AS agents",
         )
-        .bind(after)
-        .bind(before)
+        .bind(start)
+        .bind(end)
         .fetch_one(&self.pool)
         .await?;
         adoption.agents = row.try_get::<i64, _>("agents")?.unsigned_abs();
@@ -117,8 +119,8 @@ impl Store {
             count(DISTINCT CASE WHEN author <> '' THEN author END) AS authors \
             FROM assertion_sets WHERE created_at >= $1 AND created_at < $2",
         )
-        .bind(after)
-        .bind(before)
+        .bind(start)
+        .bind(end)
         .fetch_one(&self.pool)
         .await?;
         adoption.sets_edited = row.try_get::<i64, _>("sets")?.unsigned_abs();
@@ -128,7 +130,7 @@ impl Store {
             "SELECT (first_verdict_at - created_at + 999) / 1000 AS seconds, count(*) AS edits FROM assertion_sets \
             WHERE created_at >= $1 AND created_at < $2 AND first_verdict_at >= created_at GROUP BY 1",
         );
-        for row in rows.bind(after).bind(before).fetch_all(&self.pool).await? {
+        for row in rows.bind(start).bind(end).fetch_all(&self.pool).await? {
             let seconds = u64::try_from(row.try_get::<i64, _>("seconds")?).unwrap_or_default();
             let edits = row.try_get::<i64, _>("edits")?.unsigned_abs();
             *adoption.edit_to_verdict.entry(seconds).or_default() += edits;
@@ -137,7 +139,7 @@ impl Store {
             "SELECT page, seconds, CAST(sum(evaluations) AS BIGINT) AS evaluations FROM page_evaluations \
             WHERE day >= $1 AND day <= $2 GROUP BY page, seconds",
         );
-        let days = (after.div_euclid(DAY), before.saturating_sub(1).div_euclid(DAY));
+        let days = (start.div_euclid(DAY), end.saturating_sub(1).div_euclid(DAY));
         for row in rows.bind(days.0).bind(days.1).fetch_all(&self.pool).await? {
             let seconds = row.try_get::<i64, _>("seconds")?.unsigned_abs();
             let evaluations = row.try_get::<i64, _>("evaluations")?.unsigned_abs();

@@ -1,6 +1,7 @@
 //! The opinions of users about samples, and their correlation with the scores of the samples.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use kindlm_stats::Correlation;
 use sqlx::Row as _;
@@ -17,16 +18,14 @@ const MOST: i64 = 200_000;
 pub struct FeedbackFilter {
     /// The name of the agent; empty for all agents.
     pub agent: String,
-    /// The earliest time at which samples were received, in milliseconds since 1970.
-    pub after: i64,
-    /// The time, in milliseconds since 1970, before which samples were received.
-    pub before: i64,
+    /// The times at which samples were received, in milliseconds since 1970.
+    pub received: Range<i64>,
 }
 
 impl FeedbackFilter {
-    /// Creates a filter for samples that were received from `after` to `before`. An empty `agent` matches all agents.
-    pub fn new(agent: impl Into<String>, after: i64, before: i64) -> Self {
-        Self { agent: agent.into(), after, before }
+    /// Creates a filter for samples that were received at these times. An empty `agent` matches all agents.
+    pub fn new(agent: impl Into<String>, received: Range<i64>) -> Self {
+        Self { agent: agent.into(), received }
     }
 }
 
@@ -110,7 +109,7 @@ impl Store {
 
     /// Counts the opinions. The correlations stay empty.
     async fn thumbs(&self, filter: &FeedbackFilter) -> Result<FeedbackRates, StoreError> {
-        let FeedbackFilter { agent, after, before } = filter;
+        let FeedbackFilter { agent, received } = filter;
         let row = sqlx::query(
             "SELECT count(CASE WHEN feedback.value = 'up' THEN 1 END) AS up, \
             count(CASE WHEN feedback.value <> 'up' THEN 1 END) AS down, count(DISTINCT samples.id) AS samples \
@@ -118,8 +117,8 @@ impl Store {
             WHERE ($1 = '' OR samples.agent = $1) AND samples.received_at >= $2 AND samples.received_at < $3",
         )
         .bind(agent)
-        .bind(after)
-        .bind(before)
+        .bind(received.start)
+        .bind(received.end)
         .fetch_one(&self.pool)
         .await?;
         Ok(FeedbackRates {
@@ -136,12 +135,12 @@ impl Store {
         sql: String,
         filter: &FeedbackFilter,
     ) -> Result<Option<Vec<AnyRow>>, StoreError> {
-        let FeedbackFilter { agent, after, before } = filter;
+        let FeedbackFilter { agent, received } = filter;
         // The SQL text consists of literals in this file. Values from requests are bound as parameters.
         let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
             .bind(agent)
-            .bind(after)
-            .bind(before)
+            .bind(received.start)
+            .bind(received.end)
             .bind(MOST + 1)
             .fetch_all(&self.pool)
             .await?;

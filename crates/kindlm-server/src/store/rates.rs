@@ -1,6 +1,7 @@
 //! The results of assertions over time.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use kindlm_stats::WeightedTally;
 use serde::Deserialize;
@@ -62,25 +63,21 @@ pub struct RateFilter {
     pub set: String,
     /// A tag of the samples.
     pub tag: String,
-    /// The earliest time at which samples were received, in milliseconds since 1970.
-    pub after: i64,
-    /// The time, in milliseconds since 1970, before which samples were received.
-    pub before: i64,
+    /// The times at which samples were received, in milliseconds since 1970.
+    pub received: Range<i64>,
     /// The width of a period.
     pub period: Period,
 }
 
 impl RateFilter {
-    /// Creates a filter for all results of samples that were received from `after` to `before`, with the width of a
-    /// period.
-    pub fn new(after: i64, before: i64, period: Period) -> Self {
+    /// Creates a filter for all results of samples that were received at these times, with the width of a period.
+    pub fn new(received: Range<i64>, period: Period) -> Self {
         Self {
             agent: String::new(),
             assertion: String::new(),
             set: String::new(),
             tag: String::new(),
-            after,
-            before,
+            received,
             period,
         }
     }
@@ -182,7 +179,7 @@ impl Store {
         &self,
         filter: &RateFilter,
     ) -> Result<Option<BTreeMap<RateKey, PeriodResults>>, StoreError> {
-        let RateFilter { agent, assertion, set, tag, after, before, period } = filter;
+        let RateFilter { agent, assertion, set, tag, received, period } = filter;
         let (width, offset) = (period.milliseconds(), period.offset());
         let rows = sqlx::query(
             "SELECT agent, assertion, version, assertion_set, status, share, \
@@ -196,8 +193,8 @@ impl Store {
         .bind(width)
         .bind(agent)
         .bind(assertion)
-        .bind(after)
-        .bind(before)
+        .bind(received.start)
+        .bind(received.end)
         .bind(MOST + 1)
         .bind(set)
         .bind(tag_mark(tag))

@@ -1,6 +1,7 @@
 //! The versions of agents, and the time of the first sample of each.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use sqlx::{Any, Row as _, Transaction};
 
@@ -22,7 +23,7 @@ pub struct Release {
 }
 
 impl Store {
-    /// Returns the newest releases since `after` and before `before`, from the oldest to the newest, at most 1,000.
+    /// Returns the newest releases of these times, from the oldest to the newest, at most 1,000.
     ///
     /// An empty `agent` matches all. The times are in milliseconds since 1970.
     ///
@@ -32,8 +33,7 @@ impl Store {
     pub async fn releases(
         &self,
         agent: &str,
-        after: i64,
-        before: i64,
+        times: Range<i64>,
     ) -> Result<Vec<Release>, StoreError> {
         let rows = sqlx::query(
             "SELECT agent, version, since FROM releases \
@@ -41,8 +41,8 @@ impl Store {
             ORDER BY since DESC, agent DESC, version DESC LIMIT $4",
         )
         .bind(agent)
-        .bind(after)
-        .bind(before)
+        .bind(times.start)
+        .bind(times.end)
         .bind(MOST)
         .fetch_all(&self.pool)
         .await?;

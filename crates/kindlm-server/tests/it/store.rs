@@ -263,7 +263,7 @@ async fn samples_wait_in_the_queue_until_they_are_finished(store: &Store) {
     assert!(store.pending_sample("q1").await.unwrap().is_none());
     // The jobs of evaluated samples are gone, and those of failed samples stay.
     assert_eq!(jobs(store).await, ["q3", "q4"]);
-    let mut filter = RateFilter::new(0, i64::MAX, Period::Week);
+    let mut filter = RateFilter::new(0..i64::MAX, Period::Week);
     filter.agent = "q".into();
     let rates = store.rates(&filter).await.unwrap().unwrap();
     let mut counts = Counts::default();
@@ -546,7 +546,7 @@ async fn lost_spans_make_the_sample_incomplete(store: &Store, read: &ReadTrace) 
     }
     // The release of a version is deleted if no sample has the version any more.
     let versions = async || {
-        let found = store.releases("traced", 0, i64::MAX).await.unwrap();
+        let found = store.releases("traced", 0..i64::MAX).await.unwrap();
         found.into_iter().map(|it| it.version).collect::<Vec<_>>()
     };
     assert_eq!(versions().await, ["1"]);
@@ -568,7 +568,7 @@ async fn first_sample_of_a_version_is_its_release(store: &Store) {
     ];
     store.add_samples(&samples, None).await.unwrap();
     let of = async |agent: &str| {
-        let found = store.releases(agent, 0, i64::MAX).await.unwrap();
+        let found = store.releases(agent, 0..i64::MAX).await.unwrap();
         found.into_iter().map(|it| (it.agent, it.version, it.since)).collect::<Vec<_>>()
     };
     let first = of("rel").await;
@@ -580,7 +580,7 @@ async fn first_sample_of_a_version_is_its_release(store: &Store) {
     let subject = SampleFilter { subject: Some("released".to_owned()), ..SampleFilter::default() };
     assert_eq!(store.delete_samples(&subject).await.unwrap(), 5);
     assert_eq!(of("rel").await, first);
-    assert!(store.releases("rel", first[1].2 + 1, i64::MAX).await.unwrap().is_empty());
+    assert!(store.releases("rel", first[1].2 + 1..i64::MAX).await.unwrap().is_empty());
 }
 
 async fn waiting_samples_are_counted_from_the_oldest(store: &Store) {
@@ -642,7 +642,7 @@ async fn rates_count_only_what_the_rate_chose(store: &Store) {
         failed.has_error = true;
         finish(store, failed, "set@1", &results("failed")).await;
     }
-    let mut filter = RateFilter::new(0, i64::MAX, Period::Day);
+    let mut filter = RateFilter::new(0..i64::MAX, Period::Day);
     filter.agent = "mixed".into();
     let mut all = PeriodResults::default();
     store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(*it));
@@ -724,7 +724,7 @@ async fn scores_are_correlated_with_thumbs(store: &Store) {
             thumb(&id, value).await;
         }
     }
-    let of = |agent: &str| FeedbackFilter::new(agent, 0, i64::MAX);
+    let of = |agent: &str| FeedbackFilter::new(agent, 0..i64::MAX);
     let rates = store.feedback_rates(&of("liked")).await.unwrap().unwrap();
     assert_eq!((rates.thumbs_up, rates.thumbs_down, rates.samples), (6, 4, 10));
     let found = |name: &str| &rates.assertions[&("liked".to_owned(), name.to_owned())];
@@ -743,7 +743,7 @@ async fn scores_are_correlated_with_thumbs(store: &Store) {
 }
 
 async fn edits_and_verdicts_are_counted(store: &Store) {
-    let before = store.adoption(0, i64::MAX).await.unwrap();
+    let before = store.adoption(0..i64::MAX).await.unwrap();
     assert!(before.edit_to_verdict.is_empty());
     let version = store.set("a", None).await.unwrap().unwrap();
     assert!(!version.has_verdict);
@@ -752,13 +752,13 @@ async fn edits_and_verdicts_are_counted(store: &Store) {
     for (page, milliseconds) in [(Page::Panel, 900), (Page::Panel, 1001), (Page::Set, 2000)] {
         store.add_page_evaluation(page, Duration::from_millis(milliseconds)).await.unwrap();
     }
-    let after = store.adoption(0, i64::MAX).await.unwrap();
+    let after = store.adoption(0..i64::MAX).await.unwrap();
     assert_eq!(after.edit_to_verdict.values().sum::<u64>(), 1);
     assert_eq!(after.pages["panel"], BTreeMap::from([(1, 1), (2, 1)]));
     assert_eq!(after.pages["set"], BTreeMap::from([(2, 1)]));
     assert_eq!((after.sets_edited, after.edits, after.authors), (4, 8, 2));
     assert!(after.agents >= after.agents_with_set && after.agents_with_set > 0);
-    assert_eq!(store.adoption(0, 1).await.unwrap().edits, 0);
+    assert_eq!(store.adoption(0..1).await.unwrap().edits, 0);
 }
 
 async fn old_samples_are_deleted_in_portions(store: &Store) {
@@ -780,7 +780,7 @@ async fn old_samples_are_deleted_in_portions(store: &Store) {
     assert!(portions >= 2);
     assert!(jobs(store).await.is_empty());
     assert_eq!(store.alerts(&AlertFilter::default()).await.unwrap(), []);
-    assert_eq!(store.releases("", 0, i64::MAX).await.unwrap(), []);
+    assert_eq!(store.releases("", 0..i64::MAX).await.unwrap(), []);
 }
 
 async fn version_numbers_of_deleted_sets_are_not_reused(store: &Store) {
@@ -879,7 +879,7 @@ async fn rates_and_samples_are_filtered_by_tag_and_set(store: &Store) {
         assert_eq!(samples.len() as u64, failed, "{set} {tag}");
         let evaluated = store.evaluated_samples(&listed).await.unwrap().evaluated;
         assert_eq!(evaluated.unsigned_abs(), passed + failed, "{set} {tag}");
-        let mut filter = RateFilter::new(0, i64::MAX, Period::Day);
+        let mut filter = RateFilter::new(0..i64::MAX, Period::Day);
         (filter.agent, filter.set, filter.tag) = (agent, set, tag);
         let mut all = Counts::default();
         store.rates(&filter).await.unwrap().unwrap().values().for_each(|it| all.add_all(it.counts));
