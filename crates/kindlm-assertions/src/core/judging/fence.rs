@@ -45,8 +45,8 @@ pub(crate) fn fenced_together(texts: &[(&str, &str)]) -> Fenced {
 /// The schema does not contain the mark itself, for two reasons. Providers can cache the schema, because it is equal
 /// for all questions of a kind. A schema that dictates the mark would also put it into an answer that only repeats the
 /// judged text.
-pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
-    let ResponseFormat { name, mut schema, .. } = format;
+pub(super) fn with_mark(mut format: ResponseFormat) -> ResponseFormat {
+    let schema = &mut format.schema;
     let own = schema["properties"].take();
     let mut properties = Map::from_iter([(MARK.to_owned(), json!({"type": "string"}))]);
     properties.extend(own.as_object().cloned().unwrap_or_default());
@@ -54,7 +54,7 @@ pub(super) fn with_mark(format: ResponseFormat) -> ResponseFormat {
     if let Some(required) = schema["required"].as_array_mut() {
         required.insert(0, MARK.into());
     }
-    ResponseFormat::new(name, schema)
+    format
 }
 
 /// Returns the objects of a reply that contain this mark, as written, one per line.
