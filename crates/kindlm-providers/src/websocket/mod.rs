@@ -231,6 +231,28 @@ mod tests {
     }
 
     #[test]
+    fn test_variables_are_named_with_their_places() {
+        let config = json!({
+            "url": "wss://a.example/{{session}}",
+            "message": "{{promt}} {{prompt}} {{env.KEY}}",
+            "headers": {"x-team": "{{taem}}{{ lang | default('de') }}", "Authorization": "env:TOKEN"},
+            "transformResponse": "`${data}{{code}}`",
+        });
+        let found = named_vars(&config);
+        let mut found: Vec<(&str, &str, Option<&str>)> = found
+            .iter()
+            .map(|(name, it)| (name.as_str(), it.pointer.as_str(), it.help.as_deref()))
+            .collect();
+        found.sort_unstable();
+        let expected = [
+            ("promt", "/message", Some("did you mean `prompt`?")),
+            ("session", "/url", Some("give the tests `vars: { session: … }`, or remove it")),
+            ("taem", "/headers/x-team", Some("give the tests `vars: { taem: … }`, or remove it")),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
     fn the_message_is_the_body_of_the_request() {
         let config = json!({
             "url": "wss://a.example/{{lang}}", "message": "{\"q\": {{prompt | dump}}, \"k\": \"{{env.KEY}}\"}",
