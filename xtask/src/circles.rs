@@ -70,6 +70,7 @@ mod tests {
             "use crate::a::*;\npub struct B;",
             "pub struct B;\nfn f() { let _ = vec![crate::a::A]; }",
             "pub struct B;\nfn f() { assert!(matches!(B, _) && size_of::<B>() == g(crate::a::A)); }",
+            "pub use crate::a::A;\npub struct B;",
         ] {
             assert_eq!(
                 find_circles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b)]),
@@ -88,6 +89,24 @@ mod tests {
         assert!(find_circles(&[lib, a, b, c]).is_empty());
         let a = ("a.rs", "use crate::B;\npub struct A(B);");
         assert_eq!(find_circles(&[lib, a, b, c]), [["a", "b::c"]]);
+    }
+
+    #[test]
+    fn re_exports_of_modules_and_of_other_files_are_followed() {
+        let b = ("b.rs", "use crate::a::A;\npub struct B;");
+        for (shared, a) in [
+            (("shared/mod.rs", "pub(crate) use crate::b;"), "use crate::shared::b::B;"),
+            (
+                ("shared/mod.rs", "pub(crate) use crate::b;"),
+                "use crate::shared::b;\nfn f(_: b::B) {}",
+            ),
+            (("shared.rs", "pub(crate) use crate::b::B;"), "use crate::shared::B;"),
+            (("shared.rs", "use crate::b;\npub(crate) use b::B;"), "use crate::shared::B;"),
+        ] {
+            let a = format!("{a}\npub struct A;");
+            let files = [("lib.rs", "mod a; mod b; mod shared;"), ("a.rs", a.as_str()), b, shared];
+            assert_eq!(find_circles(&files), [["a", "b"]], "{shared:?} {a}");
+        }
     }
 
     #[test]

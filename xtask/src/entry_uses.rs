@@ -3,7 +3,7 @@
 //! Code that two entries need belongs in a module that is not an entry. A module that is not an entry may use entries.
 //! Examples are the file with `REGISTRY`, and `client` in `kindlm-providers`, which selects an entry by its id.
 //!
-//! Tests do not count.
+//! Tests do not count. [`references`] describes how uses are found, and the limit for `use module::*`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,7 @@ mod tests {
             "use crate::B;",
             "use crate::b::*;",
             "pub use crate::b::B;",
+            "pub(crate) use crate::b;\nfn f(_: b::B) {}",
             "fn f(_: crate::b::B) {}",
             "fn f() { let _ = vec![crate::b::B]; }",
         ] {
@@ -92,6 +93,21 @@ mod tests {
             let below = text.replace("super::", "super::super::");
             let below = findings(&[("a/mod.rs", "mod c;"), ("a/c.rs", below.as_str())]);
             assert_eq!(below, [expected.replace("`a`", "`a::c`")], "{text}");
+        }
+    }
+
+    #[test]
+    fn re_exports_in_other_files_do_not_hide_an_entry() {
+        let expected = "kindlm-providers: `a` uses the entry `b`: move what both use into a module that is no entry";
+        for (file, text, a) in [
+            ("shared/mod.rs", "pub(crate) use crate::b;", "use crate::shared::b::B;"),
+            ("shared/mod.rs", "pub(crate) use crate::b;", "fn f(_: crate::shared::b::B) {}"),
+            ("shared/mod.rs", "pub(crate) use crate::b::B;", "use crate::shared::B;"),
+            ("shared.rs", "pub(crate) use crate::b::B;", "use crate::shared::B;"),
+            ("shared.rs", "pub(crate) use crate::b;", "use crate::shared::b::B;"),
+            ("shared.rs", "use crate::b;\npub(super) use b::B;", "use crate::shared::B;"),
+        ] {
+            assert_eq!(findings(&[(file, text), ("a/mod.rs", a)]), [expected], "{file}: {text}");
         }
     }
 

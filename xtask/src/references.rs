@@ -1,7 +1,10 @@
 //! Finds the references between the files of a crate.
 //!
-//! A `pub use` in a `mod.rs`, `lib.rs` or `main.rs` is a facade: using it counts as using the file that defines the
-//! item. Tests and files in `bin` do not count.
+//! A `use` that is not private re-exports an item: using the re-export counts as using the file that defines the item.
+//! A `mod.rs`, `lib.rs` or `main.rs` does not use the items that it re-exports; any other file does. Tests and files in
+//! `bin` do not count.
+//!
+//! `use b::*` counts as a use of `b`, whatever `b` re-exports. The names that come through `*` are not resolved.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,7 +25,7 @@ pub(crate) type Modules = BTreeMap<ModulePath, Module>;
 #[derive(Default)]
 pub(crate) struct Module {
     /// The names that the file re-exports, with the paths of the items.
-    facade: BTreeMap<String, ModulePath>,
+    re_exports: BTreeMap<String, ModulePath>,
     /// The names that the file imports, with the paths of the items.
     imports: BTreeMap<String, ModulePath>,
     /// The modules whose names the file imports with `*`.
@@ -52,7 +55,7 @@ pub(crate) fn read(src: &Path, files: &[PathBuf]) -> Result<Modules> {
         let mut module = Module::default();
         Reader { module: &mut module, path: &path, is_facade }.visit_file(&parsed);
         let known = modules.entry(path).or_default();
-        known.facade.extend(module.facade);
+        known.re_exports.extend(module.re_exports);
         known.imports.extend(module.imports);
         known.globs.extend(module.globs);
         known.used.extend(module.used);
@@ -76,7 +79,7 @@ pub(crate) fn used(modules: &Modules, path: &ModulePath) -> Vec<ModulePath> {
 /// Returns the files whose items a file re-exports.
 pub(crate) fn re_exported(modules: &Modules, path: &ModulePath) -> Vec<ModulePath> {
     let Some(module) = modules.get(path) else { return Vec::new() };
-    module.facade.values().filter_map(|it| defining(modules, it, 0)).collect()
+    module.re_exports.values().filter_map(|it| defining(modules, it, 0)).collect()
 }
 
 /// Resolves a path in the code of a module, relative to the root of the crate.
@@ -88,10 +91,11 @@ fn absolute(modules: &Modules, from: &ModulePath, written: &ModulePath) -> Optio
         return rooted(from, written);
     }
     let child: ModulePath = from.iter().chain([first]).cloned().collect();
-    let start = match modules.get(from)?.imports.get(first) {
+    let module = modules.get(from)?;
+    let start = match module.imports.get(first) {
         Some(import) => import.clone(),
         None if modules.contains_key(&child) => child,
-        None => return None,
+        None => module.re_exports.get(first)?.clone(),
     };
     Some(start.into_iter().chain(written.iter().skip(1).cloned()).collect())
 }
@@ -113,17 +117,22 @@ fn rooted(from: &ModulePath, written: &ModulePath) -> Option<ModulePath> {
     Some(base)
 }
 
-/// Returns the module whose file defines an item. Follows facades, which only re-export the item.
+/// Returns the module whose file defines an item. Follows re-exports and imports of the item, or of a module in its
+/// path.
 ///
 /// Returns `None` if the path names a module, not an item.
 fn defining(modules: &Modules, path: &ModulePath, depth: usize) -> Option<ModulePath> {
-    /// The maximum number of facades that are followed.
+    /// The maximum number of re-exports and imports that are followed.
     const DEEPEST: usize = 16;
     let length = (0..=path.len()).rev().find(|it| modules.contains_key(&path[..*it]))?;
-    let (module, name) = (path[..length].to_vec(), path.get(length)?);
-    match modules.get(&module)?.facade.get(name) {
-        Some(behind) if depth < DEEPEST => defining(modules, behind, depth + 1),
-        _ => Some(module),
+    let (name, rest) = path.get(length..)?.split_first()?;
+    let module = modules.get(&path[..length])?;
+    match module.re_exports.get(name).or_else(|| module.imports.get(name)) {
+        Some(behind) if depth < DEEPEST => {
+            let behind: ModulePath = behind.iter().chain(rest).cloned().collect();
+            defining(modules, &behind, depth + 1)
+        }
+        _ => Some(path[..length].to_vec()),
     }
 }
 
@@ -135,41 +144,44 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn import(&mut self, tree: &UseTree, before: &ModulePath, is_facade: bool) {
+    fn import(&mut self, tree: &UseTree, before: &ModulePath, is_re_export: bool) {
         let join = |name: &syn::Ident| {
             let mut path = before.clone();
             path.push(name.to_string());
             path
         };
         match tree {
-            UseTree::Path(it) => self.import(&it.tree, &join(&it.ident), is_facade),
+            UseTree::Path(it) => self.import(&it.tree, &join(&it.ident), is_re_export),
             UseTree::Group(it) => {
-                it.items.iter().for_each(|it| self.import(it, before, is_facade));
+                it.items.iter().for_each(|it| self.import(it, before, is_re_export));
             }
             UseTree::Name(it) if it.ident == "self" => {
                 let name = before.last().cloned().unwrap_or_default();
-                self.name(name, before, is_facade);
+                self.name(name, before, is_re_export);
             }
-            UseTree::Name(it) => self.name(it.ident.to_string(), &join(&it.ident), is_facade),
-            UseTree::Rename(it) => self.name(it.rename.to_string(), &join(&it.ident), is_facade),
+            UseTree::Name(it) => self.name(it.ident.to_string(), &join(&it.ident), is_re_export),
+            UseTree::Rename(it) => self.name(it.rename.to_string(), &join(&it.ident), is_re_export),
             UseTree::Glob(_) => self.module.globs.extend(rooted(self.path, before)),
         }
     }
 
-    fn name(&mut self, name: String, written: &ModulePath, is_facade: bool) {
+    fn name(&mut self, name: String, written: &ModulePath, is_re_export: bool) {
         let first = written.first().map(String::as_str);
-        let path = if matches!(first, Some("crate" | "self" | "super")) {
-            rooted(self.path, written)
-        } else if is_facade {
-            // The path is in a submodule. A path in another crate resolves to no file, which is harmless.
-            Some(self.path.iter().chain(written).cloned().collect())
-        } else {
-            None
-        };
+        let is_rooted = matches!(first, Some("crate" | "self" | "super"));
+        let path = if is_rooted { rooted(self.path, written) } else { None };
+        if is_re_export {
+            // A path without `crate`, `self` or `super` begins in this module. A path in another crate resolves to this
+            // module, which is harmless.
+            let begins_here = || self.path.iter().chain(written).cloned().collect();
+            let path = path.clone().unwrap_or_else(begins_here);
+            self.module.re_exports.insert(name.clone(), path);
+            if self.is_facade {
+                return;
+            }
+        }
         if let Some(path) = path {
-            let names = if is_facade { &mut self.module.facade } else { &mut self.module.imports };
-            names.insert(name, path);
-        } else if let [.., _] = written.as_slice() {
+            self.module.imports.insert(name, path);
+        } else if !written.is_empty() {
             self.module.used.insert(written.clone());
         }
     }
@@ -239,8 +251,8 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_item_use(&mut self, it: &'ast ItemUse) {
-        let is_facade = self.is_facade && !matches!(it.vis, Visibility::Inherited);
-        self.import(&it.tree, &Vec::new(), is_facade);
+        let is_re_export = !matches!(it.vis, Visibility::Inherited);
+        self.import(&it.tree, &Vec::new(), is_re_export);
     }
 
     fn visit_macro(&mut self, it: &'ast syn::Macro) {
