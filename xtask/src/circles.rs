@@ -125,5 +125,13 @@ mod tests {
             let found = find_circles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b.as_str())]);
             assert_eq!(found.is_empty(), is_for_tests, "{condition}");
         }
+        for b in [
+            "#[cfg(test)]\nuse crate::a::A;\npub struct B;",
+            "pub struct B;\n#[cfg(test)]\nfn f(_: crate::a::A) {}",
+            "pub struct B;\nimpl B {\n#[cfg(test)]\nfn f(_: crate::a::A) {}\n}",
+        ] {
+            let found = find_circles(&[("lib.rs", "mod a; mod b;"), a, ("b.rs", b)]);
+            assert!(found.is_empty(), "{b}");
+        }
     }
 }

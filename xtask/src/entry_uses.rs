@@ -117,6 +117,7 @@ mod tests {
             ("a/mod.rs", "mod b;\nuse b::C;\nuse crate::a::b::D;\nuse crate::Registration;"),
             ("a/mod.rs", "use crate::shared::E;\nuse crate::shared::b::F;"),
             ("a/mod.rs", "use b::outside;\n#[cfg(test)]\nmod tests { use crate::b::B; }"),
+            ("a/mod.rs", "#[cfg(test)]\nuse crate::b::B;\n#[cfg(test)]\nfn f(_: crate::b::B) {}"),
             ("shared.rs", "use crate::a::A;\nuse crate::b::B;"),
         ] {
             assert_eq!(findings(&[(file, text)]), Vec::<String>::new(), "{text}");

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemUse, Meta, Token, UseTree, Visibility};
+use syn::{Attribute, ImplItemFn, Item, ItemUse, Meta, Token, UseTree, Visibility};
 
 /// The names of a path, from the root of the crate.
 pub(crate) type ModulePath = Vec<String>;
@@ -220,6 +220,27 @@ impl Reader<'_> {
     }
 }
 
+/// Returns the attributes of an item; none for syntax that stable Rust does not have.
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(it) => &it.attrs,
+        Item::Enum(it) => &it.attrs,
+        Item::ExternCrate(it) => &it.attrs,
+        Item::Fn(it) => &it.attrs,
+        Item::ForeignMod(it) => &it.attrs,
+        Item::Impl(it) => &it.attrs,
+        Item::Macro(it) => &it.attrs,
+        Item::Mod(it) => &it.attrs,
+        Item::Static(it) => &it.attrs,
+        Item::Struct(it) => &it.attrs,
+        Item::Trait(it) => &it.attrs,
+        Item::Type(it) => &it.attrs,
+        Item::Union(it) => &it.attrs,
+        Item::Use(it) => &it.attrs,
+        _ => &[],
+    }
+}
+
 fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         it.path().is_ident("cfg") && it.parse_args::<Meta>().is_ok_and(|it| needs_test(&it))
@@ -239,15 +260,20 @@ fn needs_test(condition: &Meta) -> bool {
 
 impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        if let Item::Mod(it) = item
-            && is_for_tests(&it.attrs)
-        {
-            self.module
-                .tests
-                .insert(self.path.iter().cloned().chain([it.ident.to_string()]).collect());
+        if is_for_tests(attributes(item)) {
+            if let Item::Mod(it) = item {
+                let path = self.path.iter().cloned().chain([it.ident.to_string()]);
+                self.module.tests.insert(path.collect());
+            }
             return;
         }
         visit::visit_item(self, item);
+    }
+
+    fn visit_impl_item_fn(&mut self, it: &'ast ImplItemFn) {
+        if !is_for_tests(&it.attrs) {
+            visit::visit_impl_item_fn(self, it);
+        }
     }
 
     fn visit_item_use(&mut self, it: &'ast ItemUse) {
