@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::references::{self, ModulePath};
 use crate::registries::{self, Kind};
@@ -16,9 +16,10 @@ use crate::registries::{self, Kind};
 /// Returns a finding for each file of an entry that uses or re-exports an item of another entry.
 ///
 /// `src` is the source folder of the registry's crate, and `files` are its files. Fails if a file cannot be read or
-/// parsed, or if the crate has no registry.
+/// parsed, or if the registry has no entries.
 pub(crate) fn check(root: &Path, kind: Kind, src: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let entries = entries(root, kind, src)?;
+    ensure!(!entries.is_empty(), "{}: the registry has no entries", kind.package());
     let modules = references::read(src, files)?;
     let mut findings = BTreeSet::new();
     for path in modules.keys() {
@@ -109,6 +110,15 @@ mod tests {
         ] {
             assert_eq!(findings(&[(file, text), ("a/mod.rs", a)]), [expected], "{file}: {text}");
         }
+    }
+
+    #[test]
+    fn a_registry_without_entries_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let src = root.path().join("crates/kindlm-assertions/src");
+        std::fs::create_dir_all(src.join("text")).unwrap();
+        let err = check(root.path(), Kind::Assertion, &src, &[]).unwrap_err();
+        assert_eq!(err.to_string(), "kindlm-assertions: the registry has no entries");
     }
 
     #[test]
