@@ -53,7 +53,7 @@ use kindlm_types::Files;
 pub use core::assertion::{
     Assertion, BeginningRule, Build, Built, Candidate, Check, DuplicateAssertion, Evidence,
     ExpectPath, Group, LooksAt, Meta, Options, OutputComparison, PassEvidence, ReadYaml,
-    Registration, Registry, ScoreRule, Series, Setup, StaysValid, Traits,
+    Registration, Registry, Series, Setup, StaysValid, Traits, VerdictRule,
 };
 pub use core::check::{CheckOutcome, check_outcomes};
 pub use core::codes::{self, Code};

@@ -12,7 +12,7 @@ use crate::core::judging::{
     data_rule, fenced_together, read_choice, short,
 };
 use crate::judge::factual::worth;
-use crate::{Built, EntryOptions, Evidence, ScoreRule, Setup};
+use crate::{Built, EntryOptions, Evidence, Setup, VerdictRule};
 
 const KINDS: &[Kind] = &[
     Kind { letter: "Y", meaning: "The output meets the criterion." },
@@ -113,8 +113,8 @@ impl Grader for ClosedQa {
         Graded::from(Grade { pass, score, reason }).with("choice", letter)
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
-        Some(self.frame.score_rule(|own, score| {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
+        Some(self.frame.verdict_rule(|own, score| {
             let (pass, reason) = worth(score, own.threshold, String::new());
             Some(Grade { pass, score, reason })
         }))

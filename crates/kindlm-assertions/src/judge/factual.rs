@@ -13,7 +13,7 @@ use crate::core::judging::{
     One, Preset, RubricPrompt, Scores, Slot, Table, TaskSource, at, choice_schema, data_rule,
     fenced_together, in_brackets, read_choice, short,
 };
-use crate::{Built, EntryOptions, Evidence, ScoreRule, Setup};
+use crate::{Built, EntryOptions, Evidence, Setup, VerdictRule};
 
 /// The relations of an answer to a reference.
 #[rustfmt::skip]
@@ -141,8 +141,8 @@ impl Grader for Factuality {
             .with("scores", self.table.name.as_str())
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
-        Some(self.frame.score_rule(|own, score| {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
+        Some(self.frame.verdict_rule(|own, score| {
             let (pass, reason) = worth(score, own.threshold, String::new());
             Some(Grade { pass, score, reason })
         }))

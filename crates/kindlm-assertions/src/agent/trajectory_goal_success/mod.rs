@@ -13,7 +13,7 @@ use crate::core::judging::{
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Ruling, Slot, asked, data_rule,
     fenced_together, output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "trajectory:goal-success";
 
@@ -168,8 +168,8 @@ impl Grader for GoalSuccess {
         Some("the steps of the agent")
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
-        Some(self.frame.score_rule(too_low))
+    fn verdict_rule(&self) -> Option<VerdictRule> {
+        Some(self.frame.verdict_rule(too_low))
     }
 }
 

@@ -15,7 +15,7 @@ mod registry;
 mod setup;
 
 pub use check::{
-    BeginningRule, Check, LooksAt, Options, PassEvidence, ScoreRule, Series, StaysValid, Traits,
+    BeginningRule, Check, LooksAt, Options, PassEvidence, Series, StaysValid, Traits, VerdictRule,
 };
 pub use evidence::{Candidate, Evidence, OutputComparison};
 pub(crate) use registry::RegisteredAssertion;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::core::check::TOLERANCE;
 use crate::core::grade::Grade;
-use crate::{Assertion, Built, EntryOptions, Evidence, ScoreRule, Traits};
+use crate::{Assertion, Built, EntryOptions, Evidence, Traits, VerdictRule};
 
 /// The common parts of a graded check: its name, options, prompt and criterion.
 #[derive(Debug)]
@@ -168,12 +168,12 @@ impl Frame {
     /// Returns the rule that gives the verdict for the score of a result.
     ///
     /// `grade` returns the grade for a score before `not-` is applied; `None` if the score alone does not decide.
-    pub(crate) fn score_rule(
+    pub(crate) fn verdict_rule(
         &self,
         grade: impl Fn(EntryOptions, f64) -> Option<Grade> + Send + Sync + 'static,
-    ) -> ScoreRule {
+    ) -> VerdictRule {
         let (id, label, own) = (self.id, self.label.clone(), self.own);
-        ScoreRule::new(move |score| {
+        VerdictRule::new(move |score| {
             // With `not-`, the score of a result is inverted already.
             let raw = if own.negate { 1.0 - score.get() } else { score.get() };
             Some(Graded::from(grade(own, raw)?).result(id, &label, own).verdict)
@@ -206,7 +206,7 @@ pub(crate) trait Grader: fmt::Debug + Send + Sync {
     fn grade(&self, evidence: &Evidence<'_>, reading: Self::Reading) -> Graded;
 
     /// Returns the rule that gives the verdict for a score; `None` if the score alone never decides.
-    fn score_rule(&self) -> Option<ScoreRule>;
+    fn verdict_rule(&self) -> Option<VerdictRule>;
 
     /// Describes the further evidence that the verdict depends on; `None` without further evidence.
     ///
@@ -241,7 +241,7 @@ impl<T: Grader> Assertion for One<T> {
                     None => instructions,
                 })
             },
-            score_rule: self.0.score_rule(),
+            verdict_rule: self.0.verdict_rule(),
             ..Traits::OF_OUTPUT
         }
     }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use super::block::{Agg, JudgeBlock, Jury, VARIED, more_than_half};
 use super::votes::{Ballot, VoteRule, combine};
-use crate::{Assertion, Evidence, ScoreRule, Setup, Traits};
+use crate::{Assertion, Evidence, Setup, Traits, VerdictRule};
 
 /// Returns the judges of a result and their options; `None` if no model judged, or if the stored options are invalid.
 ///
@@ -96,8 +96,8 @@ impl Panel {
         if self.jurors == [None] && self.samples == 1 && self.temperature.is_none() {
             return assertion;
         }
-        let score_rule = assertion.traits().score_rule;
-        Arc::new(Paneled { panel: self, assertion, score_rule })
+        let verdict_rule = assertion.traits().verdict_rule;
+        Arc::new(Paneled { panel: self, assertion, verdict_rule })
     }
 
     /// Adds the judges and their options to a result.
@@ -169,7 +169,7 @@ struct Paneled {
     panel: Panel,
     assertion: Arc<dyn Assertion>,
     /// The rule of `assertion` for the combined score of the votes; `None` if the score alone never decides.
-    score_rule: Option<ScoreRule>,
+    verdict_rule: Option<VerdictRule>,
 }
 
 impl Assertion for Paneled {
@@ -198,7 +198,7 @@ impl Assertion for Paneled {
             });
             votes_by_juror.push(samples.collect::<Vec<_>>());
         }
-        let decide = |score: Score| self.score_rule.as_ref().and_then(|it| it.verdict(score));
+        let decide = |score: Score| self.verdict_rule.as_ref().and_then(|it| it.verdict(score));
         let mut results =
             combine(votes_by_juror, &self.panel.by_juror(), &self.panel.by_jury(), &decide);
         for result in &mut results {

@@ -179,7 +179,7 @@ impl Assertion for AnswerRelevance {
                 let instructions = Instructions::from_prompts([&self.frame.prompt]);
                 Some(instructions.beyond("how near embeddings are to each other"))
             },
-            score_rule: Some(self.frame.score_rule(rule)),
+            verdict_rule: Some(self.frame.verdict_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }

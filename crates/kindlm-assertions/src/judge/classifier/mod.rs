@@ -13,7 +13,7 @@ use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, data_rule, fenced, objects, only,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "classifier";
 
@@ -138,10 +138,10 @@ impl Grader for Classifier {
         Graded::from(grade).with("classification", Value::Object(all))
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
         let wanted = self.wanted.clone();
         let rule = move |own, score| Some(held(wanted.as_deref(), own, score));
-        Some(self.frame.score_rule(rule))
+        Some(self.frame.verdict_rule(rule))
     }
 }
 

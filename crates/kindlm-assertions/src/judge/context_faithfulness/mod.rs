@@ -151,7 +151,7 @@ impl Assertion for Faithfulness {
         let rule = |own: EntryOptions, score| Some(held("Faithfulness", score, own.threshold));
         Traits {
             instructions: Some(Instructions::from_prompts([&self.statements, &self.frame.prompt])),
-            score_rule: Some(self.frame.score_rule(rule)),
+            verdict_rule: Some(self.frame.verdict_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }

@@ -12,7 +12,7 @@ use crate::core::judging::{
     JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, at, context_of,
     data_rule, fenced_together, held, objects, only, share_held, unmarked,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "context-recall";
 
@@ -114,9 +114,9 @@ impl Grader for ContextRecall {
             .with("attributedSentences", supported)
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
         let rule = |own: EntryOptions, score| Some(held("Recall", score, own.threshold));
-        Some(self.frame.score_rule(rule))
+        Some(self.frame.verdict_rule(rule))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::core::judging::{
     JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, at, context_of,
     data_rule, fenced_together, held, objects, only, question_of, share_held, unmarked,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "context-relevance";
 
@@ -145,9 +145,9 @@ impl Grader for ContextRelevance {
             .with("relevantSentenceCount", needed.relevant)
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
         let rule = |own: EntryOptions, score| Some(held("Context relevance", score, own.threshold));
-        Some(self.frame.score_rule(rule))
+        Some(self.frame.verdict_rule(rule))
     }
 }
 

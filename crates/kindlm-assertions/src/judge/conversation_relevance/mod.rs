@@ -173,7 +173,7 @@ impl Assertion for ConversationRelevance {
                 Instructions::from_prompts([&self.frame.prompt])
                     .beyond("the turns of the conversation"),
             ),
-            score_rule: Some(self.frame.score_rule(rule)),
+            verdict_rule: Some(self.frame.verdict_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }

@@ -202,7 +202,7 @@ impl Assertion for GEval {
         let rule = |own, score| Some(Self::held(own, score, String::new()));
         Traits {
             instructions: Some(self.frame.instructions([&self.steps, &self.frame.prompt])),
-            score_rule: Some(self.frame.score_rule(rule)),
+            verdict_rule: Some(self.frame.verdict_rule(rule)),
             ..Traits::OF_OUTPUT
         }
     }

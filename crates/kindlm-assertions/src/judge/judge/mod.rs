@@ -15,7 +15,7 @@ use crate::core::judging::{
 };
 use crate::core::result_evidence::score;
 use crate::{
-    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, ScoreRule, Setup, Traits,
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, Registration, Setup, Traits, VerdictRule,
 };
 
 const ID: &str = "judge";
@@ -146,7 +146,9 @@ impl Assertion for Judge {
                 let name = short(&Value::from(self.config.criteria.as_str()), 80);
                 Some(Instructions::fixed(SYSTEM).by([(name, self.criterion())]))
             },
-            score_rule: Some(ScoreRule::new(move |it| Some(hold_against_threshold(it, min_score)))),
+            verdict_rule: Some(VerdictRule::new(move |it| {
+                Some(hold_against_threshold(it, min_score))
+            })),
             ..Traits::OF_OUTPUT
         }
     }

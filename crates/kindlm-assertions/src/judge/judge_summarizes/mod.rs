@@ -14,7 +14,7 @@ use crate::core::judging::{
     choice_schema, data_rule, fenced_together, in_brackets, read_choice, short,
 };
 use crate::judge::factual::worth;
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "judge:summarizes";
 
@@ -123,8 +123,8 @@ impl Grader for Summarizes {
             .with("scores", self.table.name.as_str())
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
-        Some(self.frame.score_rule(|own, score| {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
+        Some(self.frame.verdict_rule(|own, score| {
             let (pass, reason) = worth(score, own.threshold, String::new());
             Some(Grade { pass, score, reason })
         }))

@@ -12,7 +12,7 @@ use crate::core::judging::{
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Ruling, Slot, data_rule, fenced,
     output_for_templates, read_ruling, ruling_schema, short, too_low,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "llm-rubric";
 
@@ -115,7 +115,7 @@ impl Grader for Rubric {
         ruling.graded(self.frame.own, ("Grading passed", "Grading failed"))
     }
 
-    fn score_rule(&self) -> Option<ScoreRule> {
-        Some(self.frame.score_rule(too_low))
+    fn verdict_rule(&self) -> Option<VerdictRule> {
+        Some(self.frame.verdict_rule(too_low))
     }
 }

@@ -60,7 +60,7 @@ pub(crate) static REGISTRATION: Registration = Registration {
 struct Config {
     /// The rule that combines the scores of an output's checks, and the required score.
     #[serde(default)]
-    value: Option<ScoreRule>,
+    value: Option<ScoreCombination>,
     /// True to score like promptfoo. The check then has no weight in the mean score. An output that is not selected
     /// fails with score 0, whatever the threshold of the test. In the comparison, each check, each `assert-set` and
     /// each check inside it has weight 1, whatever its own `weight` is.
@@ -72,7 +72,7 @@ struct Config {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(rename = "MaxScoreHow")]
-struct ScoreRule {
+struct ScoreCombination {
     /// `average` (default) or `sum` of the weighted scores.
     method: Method,
     /// The weights by type of check. A check whose type is not listed keeps its own `weight`.
@@ -96,7 +96,7 @@ enum Method {
 
 #[derive(Debug)]
 struct MaxScore {
-    how: ScoreRule,
+    how: ScoreCombination,
     threshold: Option<f64>,
     decides_score: bool,
     label: String,

@@ -13,7 +13,7 @@ use crate::core::judging::{
     JUDGE_PARSE_ERROR, NotAsked, One, RubricPrompt, Slot, asked, data_rule, fenced_together,
     objects, only, text_of,
 };
-use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, ScoreRule, Setup};
+use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "moderation";
 
@@ -148,7 +148,7 @@ impl Grader for Moderation {
     }
 
     /// The flags decide, not the score.
-    fn score_rule(&self) -> Option<ScoreRule> {
+    fn verdict_rule(&self) -> Option<VerdictRule> {
         None
     }
 }

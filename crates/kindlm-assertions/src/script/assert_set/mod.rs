@@ -133,7 +133,7 @@ impl Assertion for Set {
             series: Vec::new(),
             // Each check of the set applies its own rules to its results.
             stays_valid: StaysValid::Never,
-            score_rule: None,
+            verdict_rule: None,
             evidence_of_pass: None,
         }
     }

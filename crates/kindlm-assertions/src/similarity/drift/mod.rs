@@ -19,8 +19,8 @@ use crate::core::judging::{
 };
 use crate::core::result_evidence::{json_diff, measure, text_diff};
 use crate::{
-    Assertion, Build, Code, Evidence, ExpectPath, Meta, PassEvidence, Registration, ScoreRule,
-    Setup, Traits,
+    Assertion, Build, Code, Evidence, ExpectPath, Meta, PassEvidence, Registration, Setup, Traits,
+    VerdictRule,
 };
 
 const ID: &str = "drift";
@@ -149,8 +149,8 @@ impl Assertion for Drift {
             instructions: is_judged
                 .then(|| Instructions::fixed(SYSTEM).beyond("the output of the baseline")),
             can_tie: true,
-            score_rule: is_judged.then(|| {
-                ScoreRule::new(move |it| Some(hold_against_limit(1.0 - it.get(), max_score, "")))
+            verdict_rule: is_judged.then(|| {
+                VerdictRule::new(move |it| Some(hold_against_limit(1.0 - it.get(), max_score, "")))
             }),
             evidence_of_pass: Some(PassEvidence::new(|it| difference(it).into_iter().collect())),
             ..Traits::OF_OUTPUT

@@ -12,7 +12,7 @@ use super::{Assertion, Meta};
 use crate::core::judging::JudgeBlock;
 use crate::core::scripting::View;
 
-pub use rules::{BeginningRule, PassEvidence, ScoreRule, StaysValid};
+pub use rules::{BeginningRule, PassEvidence, StaysValid, VerdictRule};
 pub use traits::{LooksAt, Series, Traits};
 
 /// The options that every entry of an `assert` list takes.

@@ -65,9 +65,9 @@ impl fmt::Debug for BeginningRule {
 ///
 /// A judge panel uses the rule for the combined score of its votes.
 #[derive(Clone)]
-pub struct ScoreRule(Arc<dyn Fn(Score) -> Option<Verdict> + Send + Sync>);
+pub struct VerdictRule(Arc<dyn Fn(Score) -> Option<Verdict> + Send + Sync>);
 
-impl ScoreRule {
+impl VerdictRule {
     /// Creates a rule. The function returns `None` for a score that alone does not decide.
     pub fn new(verdict: impl Fn(Score) -> Option<Verdict> + Send + Sync + 'static) -> Self {
         Self(Arc::new(verdict))
@@ -79,9 +79,9 @@ impl ScoreRule {
     }
 }
 
-impl fmt::Debug for ScoreRule {
+impl fmt::Debug for VerdictRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScoreRule").finish_non_exhaustive()
+        f.debug_struct("VerdictRule").finish_non_exhaustive()
     }
 }
 

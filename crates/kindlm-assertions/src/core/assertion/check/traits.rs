@@ -6,7 +6,7 @@ use kindlm_types::Problem;
 use kindlm_types::workspace::Gather;
 
 use super::Check;
-use super::rules::{PassEvidence, ScoreRule, StaysValid};
+use super::rules::{PassEvidence, StaysValid, VerdictRule};
 use crate::core::judging::Instructions;
 
 /// The traits of a configured assertion. They depend only on its configuration.
@@ -62,7 +62,7 @@ pub struct Traits {
     /// The results that stay valid although a part of the output is missing.
     pub stays_valid: StaysValid,
     /// The rule that gives the verdict for a score; `None` if the score alone never decides.
-    pub score_rule: Option<ScoreRule>,
+    pub verdict_rule: Option<VerdictRule>,
     /// The evidence that the assertion holds. With `not-`, this is the evidence of the failure.
     ///
     /// Only assertions that leave `not-` to [`Check`] need this evidence. `None` for any other assertion.
@@ -148,7 +148,7 @@ impl Traits {
             weighs: true,
             series: Vec::new(),
             stays_valid: StaysValid::Never,
-            score_rule: None,
+            verdict_rule: None,
             evidence_of_pass: None,
         }
     }
