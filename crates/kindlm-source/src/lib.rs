@@ -9,7 +9,7 @@
 //! use kindlm_types::MemberPart;
 //!
 //! let source = decode("a.yaml", b"tests:\n  - name: 5\n").unwrap();
-//! let tree = read(&source, 0..source.text().len());
+//! let tree = read_yaml(&source, 0..source.text().len());
 //! let root = tree.root.unwrap();
 //! let piece = Piece::new(&source, &root, "");
 //! let problem = piece.error(Code::INVALID_VALUE, "/tests/0/name", MemberPart::Value, "expected a text");
