@@ -28,8 +28,8 @@ mod bisect;
 mod bytes;
 mod changes;
 mod comparison;
+mod compliance_document;
 mod diff;
-mod document;
 mod evidence;
 mod history;
 mod interval;
@@ -51,7 +51,7 @@ use std::fmt;
 pub use amount::{clock, count, duration, usd};
 pub use bisect::{bisect_candidate, bisect_step, bisect_text};
 pub use comparison::comparison_text;
-pub use document::{ComplianceDocument, is_sha256};
+pub use compliance_document::{ComplianceDocument, is_sha256};
 pub use history::history_text;
 pub use html::{
     HtmlShell, ServeOptions, ServedRun, case_difference, html_shell, html_style, html_without_runs,

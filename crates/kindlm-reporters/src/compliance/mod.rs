@@ -4,7 +4,7 @@ use std::fmt;
 
 use kindlm_types::AnyReport;
 
-use crate::document::{self, Markdown};
+use crate::compliance_document::{self, Markdown};
 use crate::{Meta, Registration, RenderError, Style};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -23,5 +23,5 @@ fn render(
     style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    document::write(report, &Markdown, style, out)
+    compliance_document::write(report, &Markdown, style, out)
 }

@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use kindlm_types::AnyReport;
 use sha2::{Digest as _, Sha256};
 
-use crate::document::{self, Block, Cell, Format};
+use crate::compliance_document::{self, Block, Cell, Format};
 use crate::{Meta, Registration, RenderError, Style, plain};
 
 pub(crate) static REGISTRATION: Registration = Registration {
@@ -29,7 +29,7 @@ fn render(
     style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    document::write(report, &Html, style, out)
+    compliance_document::write(report, &Html, style, out)
 }
 
 /// The document as HTML.

@@ -10,7 +10,7 @@ use kindlm_types::{AnyReport, RunInfo};
 use serde_json::{Value, json};
 
 use crate::amount::count;
-use crate::document::{self, Block, Cell, Format};
+use crate::compliance_document::{self, Block, Cell, Format};
 use crate::plain::{self, head};
 use crate::{Meta, Registration, RenderError, Style};
 
@@ -39,14 +39,14 @@ fn render(
     style: &Style,
     out: &mut dyn fmt::Write,
 ) -> Result<(), RenderError> {
-    let digest = document::markdown_digest(report)?;
+    let digest = compliance_document::markdown_digest(report)?;
     let source = Source {
         run: &report.run,
         digest,
         is_first: Counter::new(true),
         in_group: Counter::new(0),
     };
-    document::write(report, &source, style, out)
+    compliance_document::write(report, &source, style, out)
 }
 
 /// The document as the source of a PDF.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use askama::filters::Escaper as _;
 
-use crate::document::Markdown;
+use crate::compliance_document::Markdown;
 use crate::plain::{head, one_line, visible};
 
 /// A zero-width space.
