@@ -176,7 +176,7 @@ impl Assertion for Output {
             PassEvidence::new(move |it| evidence_of_pass(&it.execution.output, is_json, &wanted));
         Traits {
             series: series.collect(),
-            stays_valid: StaysValid::Results(is_found),
+            stays_valid: StaysValid::Results(stays_valid),
             evidence_of_pass: Some(of_pass),
             ..Traits::OF_OUTPUT
         }
@@ -220,7 +220,7 @@ fn evidence_of_pass(output: &str, is_json: bool, wanted: &[String]) -> Vec<Resul
 }
 
 /// Returns true if a text was found, or if the output is too long. More output cannot change such a result.
-fn is_found(result: &AssertionResult) -> bool {
+fn stays_valid(result: &AssertionResult) -> bool {
     match &result.verdict {
         Verdict::Pass => result.label.starts_with(CONTAINS),
         Verdict::Fail { code, .. } => [NOT_CONTAINS_FAILED, MAX_LENGTH_EXCEEDED].contains(code),

@@ -135,7 +135,7 @@ impl Assertion for Keywords {
         });
         Traits {
             looks_at: if self.deny.is_empty() { LooksAt::Output } else { LooksAt::AllAnswers },
-            stays_valid: StaysValid::Results(is_found),
+            stays_valid: StaysValid::Results(stays_valid),
             evidence_of_pass: Some(of_pass),
             ..Traits::OF_OUTPUT
         }
@@ -170,7 +170,7 @@ fn evidence_of_pass(output: &str, deny: &[Keyword], allow: &[Keyword]) -> Result
 }
 
 /// Returns true if a keyword was found, allowed or denied. More output cannot change such a result.
-fn is_found(result: &AssertionResult) -> bool {
+fn stays_valid(result: &AssertionResult) -> bool {
     (result.verdict == Verdict::Pass) == (result.label == ALLOWED)
 }
 
