@@ -94,7 +94,7 @@ type BuildEvidence = dyn Fn(&Evidence<'_>) -> Vec<ResultEvidence> + Send + Sync;
 pub struct PassEvidence(Arc<BuildEvidence>);
 
 impl PassEvidence {
-    /// Creates the evidence from a function, which is called only for an assertion that holds.
+    /// Creates the evidence from a function, which is called only for a failure with `not-`.
     pub fn new(
         build: impl Fn(&Evidence<'_>) -> Vec<ResultEvidence> + Send + Sync + 'static,
     ) -> Self {
