@@ -23,7 +23,7 @@ pub struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// Makes a part of a document. `prefix` is the JSON pointer of the part in the document.
+    /// Creates a part of a document. `prefix` is the JSON pointer of the part in the document.
     pub fn new(source: &'a Arc<Source>, root: &'a Node, prefix: &'a str) -> Self {
         Self { source, root, prefix }
     }

@@ -69,14 +69,14 @@ pub struct Key {
 }
 
 impl Key {
-    /// Makes a key from its text and its place.
+    /// Creates a key from its text and its place.
     pub fn new(name: impl Into<Rc<str>>, span: Span) -> Self {
         Self { name: name.into(), span }
     }
 }
 
 impl Node {
-    /// Makes a node from JSON. All parts of the node have the given place, such as a row of a table.
+    /// Creates a node from JSON. All parts of the node have the given place, such as a row of a table.
     pub fn at(span: Span, value: &Value) -> Self {
         let kind = match value {
             Value::Null => Kind::Null,
