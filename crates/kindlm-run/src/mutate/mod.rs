@@ -131,9 +131,9 @@ pub fn mutate(
         [report.harmful, report.harmless].iter().all(|it| *it == MutantCounts::default());
     // The page of the run shows only a result over all cases and operators, with the gate of the suite.
     if config.only.is_empty() && config.operators.is_empty() && !is_interrupted && !is_empty {
-        let mut kept = report.clone();
-        kept.gate = report.gate.filter(|_| config.min.is_none());
-        saved.keep_mutation(world, &kept);
+        let mut stored = report.clone();
+        stored.gate = report.gate.filter(|_| config.min.is_none());
+        saved.keep_mutation(world, &stored);
     }
     if let Some(path) = &config.html {
         let page = mutation::html(&report).map_err(|err| Failure::internal(err.to_string()))?;
