@@ -5,13 +5,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
     One, Preset, RubricPrompt, Scores, Slot, Table, TaskSource, at, at_end, choice_schema,
-    data_rule, fenced_together, read_choice, short,
+    data_rule, fenced_together, grade_choice, read_choice, short,
 };
-use crate::judge::factual::worth;
 use crate::{Built, EntryOptions, Evidence, Setup, VerdictRule};
 
 const KINDS: &[Kind] = &[
@@ -109,14 +107,11 @@ impl Grader for ClosedQa {
         let said = if choice.reason.is_empty() { meaning } else { &choice.reason };
         let does = if letter == "Y" { "meets" } else { "does not meet" };
         let reason = format!("The submission {does} the criterion:\n{said}");
-        let (pass, reason) = worth(score, self.frame.own.threshold, reason);
-        Graded::from(Grade { pass, score, reason }).with("choice", letter)
+        Graded::from(grade_choice(self.frame.own, score, reason)).with("choice", letter)
     }
 
     fn verdict_rule(&self) -> Option<VerdictRule> {
-        Some(self.frame.verdict_rule(|own, score| {
-            let (pass, reason) = worth(score, own.threshold, String::new());
-            Some(Grade { pass, score, reason })
-        }))
+        let rule = |own, score| Some(grade_choice(own, score, String::new()));
+        Some(self.frame.verdict_rule(rule))
     }
 }

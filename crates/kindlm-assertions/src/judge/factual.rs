@@ -1,17 +1,14 @@
 //! The shared parts of the checks of facts: the five relations of an answer to a reference.
 
-use kindlm_types::ecma;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::core::check::TOLERANCE;
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, Kind, NotAsked,
     One, Preset, RubricPrompt, Scores, Slot, Table, TaskSource, at, choice_schema, data_rule,
-    fenced_together, in_brackets, read_choice, short,
+    fenced_together, grade_choice, in_brackets, read_choice, short,
 };
 use crate::{Built, EntryOptions, Evidence, Setup, VerdictRule};
 
@@ -135,31 +132,13 @@ impl Grader for Factuality {
         } else {
             choice.reason
         };
-        let (pass, reason) = worth(score, self.frame.own.threshold, reason);
-        Graded::from(Grade { pass, score, reason })
+        Graded::from(grade_choice(self.frame.own, score, reason))
             .with("category", letter)
             .with("scores", self.table.name.as_str())
     }
 
     fn verdict_rule(&self) -> Option<VerdictRule> {
-        Some(self.frame.verdict_rule(|own, score| {
-            let (pass, reason) = worth(score, own.threshold, String::new());
-            Some(Grade { pass, score, reason })
-        }))
-    }
-}
-
-/// Returns true if a score reaches the threshold, with the reason.
-///
-/// Without a threshold, any score above 0 is enough.
-pub(crate) fn worth(score: f64, threshold: Option<f64>, reason: String) -> (bool, String) {
-    match threshold {
-        None => (score > 0.0, reason),
-        Some(threshold) if score >= threshold - TOLERANCE => (true, reason),
-        Some(threshold) => {
-            let (score, threshold) = (ecma::number(score), ecma::number(threshold));
-            let below = format!("Score {score} below threshold {threshold}");
-            (false, if reason.is_empty() { below } else { format!("{below}: {reason}") })
-        }
+        let rule = |own, score| Some(grade_choice(own, score, String::new()));
+        Some(self.frame.verdict_rule(rule))
     }
 }

@@ -280,6 +280,26 @@ pub(crate) fn at(key: &str, problem: Problem) -> Vec<Problem> {
     vec![problem.under(key)]
 }
 
+/// Grades a score against a threshold. `default` is the threshold if the check sets none.
+pub(crate) fn grade_score(own: EntryOptions, default: f64, score: f64, reason: String) -> Grade {
+    let threshold = own.threshold.unwrap_or(default);
+    Grade { pass: score >= threshold - TOLERANCE, score, reason }
+}
+
+/// Grades the score of a judge's choice. Without a threshold, any score above 0 passes.
+pub(crate) fn grade_choice(own: EntryOptions, score: f64, reason: String) -> Grade {
+    match own.threshold {
+        None => Grade { pass: score > 0.0, score, reason },
+        Some(threshold) if score >= threshold - TOLERANCE => Grade { pass: true, score, reason },
+        Some(threshold) => {
+            let (shown, threshold) = (ecma::number(score), ecma::number(threshold));
+            let below = format!("Score {shown} below threshold {threshold}");
+            let reason = if reason.is_empty() { below } else { format!("{below}: {reason}") };
+            Grade { pass: false, score, reason }
+        }
+    }
+}
+
 /// The default threshold of a check that grades a share.
 const SHARE: f64 = 0.5;
 

@@ -35,7 +35,8 @@ pub(crate) use context::{ContextSource, TaskSource, asked, context_of, question_
 pub(crate) use fence::{digest, fenced, fenced_together};
 pub(crate) use flaw::Flaw;
 pub(crate) use grading::{
-    Frame, Graded, Grader, NotAsked, One, at, cannot_be_put, held, share_held,
+    Frame, Graded, Grader, NotAsked, One, at, cannot_be_put, grade_choice, grade_score, held,
+    share_held,
 };
 pub use instructions::{Criterion, Instructions};
 pub(crate) use panel::Panel;

@@ -5,14 +5,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::core::check::TOLERANCE;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, GradingPrompt, Inquiry, Instructions,
     JUDGE_EVAL_ERROR, JUDGE_PARSE_ERROR, Kind, NotAsked, Respondent, RubricPrompt, Slot, asked,
-    choice_schema, data_rule, fenced, read_choice,
+    choice_schema, data_rule, fenced, grade_score, read_choice,
 };
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, LooksAt, Meta, Registration, Setup,
@@ -131,11 +129,6 @@ impl ConversationRelevance {
         })
     }
 
-    fn held(own: EntryOptions, score: f64, reason: String) -> Grade {
-        let threshold = own.threshold.unwrap_or(THRESHOLD);
-        Grade { pass: score >= threshold - TOLERANCE, score, reason }
-    }
-
     fn found(&self, evidence: &Evidence<'_>) -> Result<AssertionResult, NotAsked> {
         let mut verdicts: Vec<Choice> = Vec::new();
         let mut by = Respondent::default();
@@ -157,7 +150,7 @@ impl ConversationRelevance {
             let why = if misfit.reason.is_empty() { "it does not fit" } else { &misfit.reason };
             reason = format!("{reason}; answer {}: {why}", index + 1);
         }
-        let graded = Graded::from(Self::held(self.frame.own, score, reason))
+        let graded = Graded::from(grade_score(self.frame.own, THRESHOLD, score, reason))
             .with("windows", verdicts.len())
             .with("relevantWindows", relevant);
         Ok(by.note(self.frame.result(graded)))
@@ -166,7 +159,7 @@ impl ConversationRelevance {
 
 impl Assertion for ConversationRelevance {
     fn traits(&self) -> Traits {
-        let rule = |own, score| Some(Self::held(own, score, String::new()));
+        let rule = |own, score| Some(grade_score(own, THRESHOLD, score, String::new()));
         Traits {
             looks_at: LooksAt::AllAnswers,
             instructions: Some(

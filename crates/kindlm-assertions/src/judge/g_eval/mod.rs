@@ -5,14 +5,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::core::check::TOLERANCE;
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Flaw, Frame, Graded, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, NotAsked, Respondent, RubricPrompt, Slot, TaskSource, data_rule,
-    fenced_together, objects, only, read_in_range, short,
+    fenced_together, grade_score, objects, only, read_in_range, short,
 };
 use crate::{
     Assertion, Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, Traits,
@@ -190,16 +188,11 @@ impl GEval {
             second.verdict(evidence.answers, read_scored).map_err(|it| lost(&it))?;
         Ok((scored, respondent.after(by)))
     }
-
-    fn held(own: EntryOptions, score: f64, reason: String) -> Grade {
-        let threshold = own.threshold.unwrap_or(THRESHOLD);
-        Grade { pass: score >= threshold - TOLERANCE, score, reason }
-    }
 }
 
 impl Assertion for GEval {
     fn traits(&self) -> Traits {
-        let rule = |own, score| Some(Self::held(own, score, String::new()));
+        let rule = |own, score| Some(grade_score(own, THRESHOLD, score, String::new()));
         Traits {
             instructions: Some(self.frame.instructions([&self.steps, &self.frame.prompt])),
             verdict_rule: Some(self.frame.verdict_rule(rule)),
@@ -222,7 +215,8 @@ impl Assertion for GEval {
         let count = u32::try_from(scored.len()).map_or(f64::NAN, f64::from);
         let score = scored.iter().map(|(it, _)| it.score).sum::<f64>() / count;
         let reasons: Vec<&str> = scored.iter().map(|(it, _)| it.reason.as_str()).collect();
-        let graded = Graded::from(Self::held(self.frame.own, score, reasons.join("\n\n")));
+        let graded =
+            Graded::from(grade_score(self.frame.own, THRESHOLD, score, reasons.join("\n\n")));
         let by = scored.iter().map(|(_, by)| *by).reduce(|before, by| by.after(before));
         vec![by.unwrap_or_default().note(self.frame.result(graded))]
     }

@@ -7,13 +7,11 @@ use serde_json::{Value, json};
 
 use crate::core::codes::ASSERTION_FAILED;
 use crate::core::config::parse_config;
-use crate::core::grade::Grade;
 use crate::core::judging::{
     BuiltInQuestion, Choice, Flaw, Frame, Graded, Grader, GradingPrompt, Inquiry, JUDGE_EVAL_ERROR,
     JUDGE_PARSE_ERROR, Kind, NotAsked, One, Preset, RubricPrompt, Scores, Slot, Table, at,
-    choice_schema, data_rule, fenced_together, in_brackets, read_choice, short,
+    choice_schema, data_rule, fenced_together, grade_choice, in_brackets, read_choice, short,
 };
-use crate::judge::factual::worth;
 use crate::{Build, Built, Code, EntryOptions, Evidence, Meta, Registration, Setup, VerdictRule};
 
 const ID: &str = "judge:summarizes";
@@ -117,16 +115,13 @@ impl Grader for Summarizes {
     fn grade(&self, _evidence: &Evidence<'_>, choice: Choice) -> Graded {
         let (letter, meaning, score) = self.table.get(&choice);
         let reason = if choice.reason.is_empty() { meaning.to_owned() } else { choice.reason };
-        let (pass, reason) = worth(score, self.frame.own.threshold, reason);
-        Graded::from(Grade { pass, score, reason })
+        Graded::from(grade_choice(self.frame.own, score, reason))
             .with("choice", letter)
             .with("scores", self.table.name.as_str())
     }
 
     fn verdict_rule(&self) -> Option<VerdictRule> {
-        Some(self.frame.verdict_rule(|own, score| {
-            let (pass, reason) = worth(score, own.threshold, String::new());
-            Some(Grade { pass, score, reason })
-        }))
+        let rule = |own, score| Some(grade_choice(own, score, String::new()));
+        Some(self.frame.verdict_rule(rule))
     }
 }
