@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kindlm_assertions::{Code, Registry, assertions, codes, expect_schema, find};
-use kindlm_testing::examples;
+use kindlm_assertions::{Check, Code, Registry, assertions, codes, expect_schema, find};
+use kindlm_testing::examples::{self, Recorded};
 use kindlm_types::{FailureCode, ProviderErrorKind, Verdict};
 use serde_json::json;
 
@@ -210,6 +210,40 @@ fn pages_of_evidence_checks_show_all_three_verdicts() {
         }
     }
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// The checks that ask a judge and have no rule that gives the verdict for a score, with the reason.
+const WITHOUT_VERDICT_RULE: [(&str, &str); 3] = [
+    ("moderation", "the flags decide, not the score"),
+    ("prompt-assertion", "each rule has a verdict of its own"),
+    ("select-best", "the selected output decides, not a score"),
+];
+
+#[test]
+fn checks_that_ask_a_judge_have_a_verdict_rule() {
+    for registration in assertions() {
+        let id = registration.meta.id;
+        let reason = WITHOUT_VERDICT_RULE.iter().find(|it| it.0 == id).map(|it| it.1);
+        let mut judged = 0;
+        for case in examples::cases(registration.meta.docs) {
+            let recorded = Recorded::parse(case.input("execution").unwrap_or_default()).unwrap();
+            let (checks, _) = support::compiled(&case, &recorded).unwrap();
+            let leaves = checks.iter().flat_map(Check::leaves);
+            for check in leaves.filter(|it| it.meta.id == id && it.traits.instructions.is_some()) {
+                judged += 1;
+                assert_eq!(
+                    check.traits.verdict_rule.is_none(),
+                    reason.is_some(),
+                    "`{id}`: set `verdict_rule` in its `Traits`, or list it in `WITHOUT_VERDICT_RULE`: {reason:?}"
+                );
+            }
+        }
+        assert_eq!(
+            judged > 0,
+            registration.build.asks_judges(),
+            "`{id}`: `instructions` in its `Traits` and its `Build` must agree about judges"
+        );
+    }
 }
 
 #[test]

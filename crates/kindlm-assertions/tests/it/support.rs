@@ -11,7 +11,9 @@ use kindlm_assertions::{
 };
 use kindlm_testing::examples::{self, Case, Example, Recorded};
 use kindlm_types::script::ScriptSource;
-use kindlm_types::{Answers, AssertionResult, Execution, FileError, Files, Question, Score};
+use kindlm_types::{
+    Answers, AssertionResult, Execution, FileError, Files, Problem, Question, Score,
+};
 
 /// Files in memory, by path.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +39,6 @@ pub(crate) fn page(group: &str, registration: &Registration) -> PathBuf {
 }
 
 /// Runs the example of a page.
-///
-/// `file <path>` blocks are files that the `expect` block may name.
 pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String> {
     let known = ["expect", "execution", "answer", "no-answer"];
     for block in &case.inputs {
@@ -49,6 +49,21 @@ pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String>
             ));
         }
     }
+    let recorded = Recorded::parse(case.input("execution").unwrap_or_default())?;
+    let (checks, problems) = compiled(case, &recorded)?;
+    let results = judge(&checks, &recorded, case)?;
+    let mut text = examples::show_problems(&problems);
+    let _ = write!(text, "{}", examples::show_results(&results));
+    Ok((text, results))
+}
+
+/// Compiles the checks of a page's example. Fails if the example has no `expect` block, or if the block is not YAML.
+///
+/// `file <path>` blocks are files that the `expect` block may name.
+pub(crate) fn compiled(
+    case: &Case,
+    recorded: &Recorded,
+) -> Result<(Vec<Check>, Vec<Problem>), String> {
     let files = case
         .inputs
         .iter()
@@ -56,13 +71,8 @@ pub(crate) fn run(case: &Case) -> Result<(String, Vec<AssertionResult>), String>
     let files = Memory(files.collect());
     let expect = case.input("expect").ok_or("the example has no `yaml expect` block")?;
     let expect = examples::yaml(expect)?;
-    let recorded = Recorded::parse(case.input("execution").unwrap_or_default())?;
     let setup = Setup::new(&files, None).with_yaml(yaml);
-    let (checks, problems) = compile_with(&expect, &setup, &recorded.execution.vars);
-    let results = judge(&checks, &recorded, case)?;
-    let mut text = examples::show_problems(&problems);
-    let _ = write!(text, "{}", examples::show_results(&results));
-    Ok((text, results))
+    Ok(compile_with(&expect, &setup, &recorded.execution.vars))
 }
 
 /// Returns the text of a question, without the instructions.
