@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use kindlm_assertions::{
-    Assertion, Build, Built, Code, Evidence, Meta, Registration, Registry, Setup, Traits, compile,
+    Assertion, Build, Built, Code, Evidence, Meta, Registration, Registry, Setup, StaysValid,
+    Traits, compile,
 };
 use kindlm_types::{Answers, AssertionResult, Class, Execution, FailureCode, NoFiles, Severity};
 use serde_json::{Value, json};
@@ -32,7 +33,10 @@ struct NoShouting;
 
 impl Assertion for NoShouting {
     fn traits(&self) -> Traits {
-        Traits::OF_OUTPUT
+        let mut traits = Traits::OF_OUTPUT;
+        // A found exclamation mark stays valid, whatever the missing part of the output contains.
+        traits.stays_valid = StaysValid::Failure;
+        traits
     }
 
     fn evaluate(&self, evidence: &Evidence<'_>) -> Vec<AssertionResult> {

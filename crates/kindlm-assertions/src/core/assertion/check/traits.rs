@@ -12,7 +12,14 @@ use crate::core::judging::Instructions;
 /// The traits of a configured assertion. They depend only on its configuration.
 ///
 /// There is no `Default`, because every default would be wrong for some assertion. An assertion starts from one of the
-/// constants and changes the fields that differ.
+/// constants and changes the fields that differ. Code of other crates cannot write a literal, so it changes a copy:
+///
+/// ```
+/// use kindlm_assertions::{StaysValid, Traits};
+///
+/// let mut traits = Traits::OF_OUTPUT;
+/// traits.stays_valid = StaysValid::Failure;
+/// ```
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
