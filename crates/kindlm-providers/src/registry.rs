@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use crate::{Codec, Providers, SocketCodec};
 
 /// The description of a provider.
+///
+/// There is no `Default` and no constructor: an entry states all of these facts in a literal. A further fact changes
+/// every entry, also those of other crates.
 #[derive(Debug)]
 pub struct Meta {
     /// The id: the key under `providers`, and the part before the colon in shorthands. A shorthand is `provider:model`.

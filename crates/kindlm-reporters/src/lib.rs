@@ -128,6 +128,9 @@ pub enum RenderError {
 }
 
 /// The static description of a reporter.
+///
+/// There is no `Default` and no constructor: an entry states all of these facts in a literal. A further fact changes
+/// every entry, also those of other crates.
 #[derive(Debug)]
 pub struct Meta {
     /// The id of the reporter, such as `json` in `--reporter json=path`.

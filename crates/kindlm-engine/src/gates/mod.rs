@@ -225,6 +225,9 @@ pub enum Threshold {
 }
 
 /// The static description of a gate.
+///
+/// There is no `Default` and no constructor: an entry states all of these facts in a literal. A further fact changes
+/// every entry, also those of other crates.
 #[derive(Debug)]
 pub struct Meta {
     /// The id, which is the key under `gates`.

@@ -62,6 +62,9 @@ impl ExpectPath {
 }
 
 /// The static facts about an assertion.
+///
+/// There is no `Default` and no constructor: an entry states all of these facts in a literal. A further fact changes
+/// every entry, also those of other crates.
 #[derive(Debug)]
 pub struct Meta {
     /// The id: the `type` in results and in `assert` lists.
