@@ -7,11 +7,13 @@ use std::path::Path;
 use jiff::Timestamp;
 use kindlm_assertions::{Check, Criterion, JudgeBlock};
 use kindlm_config::Programs;
-use kindlm_engine::gates::{Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min};
-use kindlm_engine::{JudgedCheck, Model, Plan, Suite, TestCase};
+use kindlm_engine::gates::{
+    Calibrated, Gate, JudgeKappa, Labels, judge_kappa_min, missing_evidence,
+};
+use kindlm_engine::{JudgedCheck, Model, Plan, Suite, TestCase, measure_gates};
 use kindlm_stats::Confusion;
 use kindlm_store::{Calibration, Calibrations, CriterionCounts, Folder};
-use kindlm_types::{GateOutcome, GateResult, JudgeCalibration, ecma};
+use kindlm_types::{CaseSource, GateOutcome, GateResult, JudgeCalibration, Report, ecma};
 
 use crate::judge_setup::{Panel, from_stored};
 use crate::{Failure, World};
@@ -89,10 +91,59 @@ pub fn models_of(suite: &[Model]) -> impl Iterator<Item = (&str, &str, &str)> {
         .map(|it| (it.id.as_str(), it.provider.as_str(), it.name.as_str()))
 }
 
+/// Returns the results of all shards that [`carry_over`] copies to the merged report.
+///
+/// A gate of another crate whose options are not recorded is created again from its threshold alone:
+///
+/// - If that gives the recorded result of each shard, the results are left out. The result over all cases then stays.
+/// - Otherwise the gate has options that cannot be created again, and its result is violated.
+///
+/// `gates` are the gates of the first report, created again.
+///
+/// # Errors
+///
+/// Fails if a case cannot be loaded.
+pub fn results_of_shards<Cases: CaseSource>(
+    world: &World,
+    gates: &[Box<dyn Gate>],
+    shards: &[(String, Report<Cases>)],
+) -> Result<Vec<GateResult>, Failure> {
+    let mut results: Vec<GateResult> =
+        shards.iter().flat_map(|(_, it)| it.gates.iter().cloned()).collect();
+    let is_foreign =
+        |id: &str| has_lost_options(world, id) && kindlm_engine::gates::find(id).is_none();
+    if !results.iter().any(|it| is_foreign(&it.gate)) {
+        return Ok(results);
+    }
+    let mut unequal = BTreeSet::new();
+    for (_, report) in shards {
+        let measured = measure_gates(gates, report);
+        let measured = measured.map_err(|err| Failure::input(err.to_string()))?;
+        for (again, recorded) in measured.iter().zip(&report.gates) {
+            if again != recorded {
+                unequal.insert(recorded.gate.clone());
+            }
+        }
+    }
+    results.retain(|it| !is_foreign(&it.gate) || unequal.contains(&it.gate));
+    for it in results.iter_mut().filter(|it| is_foreign(&it.gate)) {
+        let message = "Not measured over all shards: the reports lack the options of this gate (run the suite \
+                       without `--shard`)";
+        *it = missing_evidence(&it.gate, it.threshold, message.to_owned());
+    }
+    Ok(results)
+}
+
+/// Returns true if a gate with this id may have options that its results do not have.
+fn has_lost_options(world: &World, id: &str) -> bool {
+    let options = world.registries.gates.find(id).and_then(|it| it.options.as_ref());
+    options.is_some_and(|it| !it.are_recorded)
+}
+
 /// Copies the worst earlier result of each gate whose options are not recorded.
 ///
 /// Reports record neither these options nor the judge models. So `kindlm merge` and `kindlm gate` cannot evaluate these
-/// gates again.
+/// gates again. The earlier results are those of the same cases, or of [`results_of_shards`].
 pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]) {
     let rank = |it: &GateResult| match it.outcome {
         GateOutcome::NothingToMeasure => 0,
@@ -102,11 +153,7 @@ pub fn carry_over(world: &World, gates: &mut [GateResult], before: &[GateResult]
     let worse = |a: &GateResult, b: &GateResult| {
         rank(a).cmp(&rank(b)).then(b.actual.partial_cmp(&a.actual).unwrap_or(Ordering::Equal))
     };
-    let is_lost = |id: &str| {
-        let options = world.registries.gates.find(id).and_then(|it| it.options.as_ref());
-        options.is_some_and(|it| !it.are_recorded)
-    };
-    for gate in gates.iter_mut().filter(|it| is_lost(&it.gate)) {
+    for gate in gates.iter_mut().filter(|it| has_lost_options(world, &it.gate)) {
         let same = before.iter().filter(|it| it.gate == gate.gate);
         if let Some(earlier) = same.max_by(|a, b| worse(a, b)) {
             gate.clone_from(earlier);

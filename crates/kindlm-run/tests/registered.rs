@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "only the registration is used")]
 #[path = "../../kindlm-assertions/examples/own_assertion.rs"]
 mod own_assertion;
-#[expect(dead_code, reason = "only the registration is used")]
+#[expect(dead_code, reason = "the test calls what `main` prints")]
 #[path = "../../kindlm-engine/examples/own_gate.rs"]
 mod own_gate;
 #[expect(dead_code, reason = "only the registration is used")]
@@ -16,12 +16,14 @@ mod own_reporter;
 
 use std::sync::Arc;
 
+use kindlm_engine::{measure_gates, merge};
 use kindlm_run::{
-    OpenOptions, Prepared, Project, Purpose, Registries, RunConfig, Style, World, project,
-    write_file,
+    OpenOptions, Prepared, Project, Purpose, Registries, RunConfig, Style, World, gates, project,
+    trust, write_file,
 };
 use kindlm_testing::mock::{MockReply, MockServer};
-use kindlm_types::ExitStatus;
+use kindlm_types::{CaseResult, ExitStatus, GateResult, Outcome, Report, ShardInfo};
+use serde_json::{Value, json};
 
 fn registries() -> Registries {
     let known = Registries::default();
@@ -70,4 +72,48 @@ reports: {{ lines: lines.txt }}
     assert_eq!(status.unwrap(), ExitStatus::GatesFailed);
     assert!(gates.contains(&"Cases: 1 (max: 0)".to_owned()), "{gates:?}");
     assert_eq!(std::fs::read_to_string(target).unwrap(), "Failed calm on m\n");
+}
+
+/// Returns the result of `casesMax` in the merged report of two shards with two cases each.
+fn merged_cases_max(options: &Value, outcome: Outcome) -> GateResult {
+    let mut world = World::new(std::env::temp_dir(), Arc::new(|_| None));
+    world.registries = registries();
+    let suite_gates = own_gate::gates(&json!({ "casesMax": options })).unwrap();
+    let shard = |index: u32| {
+        let first = u64::from(index - 1) * 2;
+        let case = |at: u64| {
+            let case = CaseResult::new(format!("case {at}"), "m", outcome);
+            CaseResult { plan_index: Some(at), ..case }
+        };
+        let mut report = Report {
+            shard: Some(ShardInfo { index, count: 2, cases: 4, ..ShardInfo::default() }),
+            cases: vec![case(first), case(first + 1)],
+            ..Report::default()
+        };
+        report.gates = measure_gates(&suite_gates, &report).unwrap();
+        (format!("{index}.json"), report)
+    };
+    let shards = vec![shard(1), shard(2)];
+    let rebuilt = gates::rebuild(&world, &shards[0].1.gates).unwrap();
+    let before = trust::results_of_shards(&world, &rebuilt, &shards).unwrap();
+    let mut report = merge(shards, &rebuilt).unwrap();
+    trust::carry_over(&world, &mut report.gates, &before);
+    report.gates.into_iter().find(|it| it.gate == "casesMax").unwrap()
+}
+
+#[test]
+fn merge_measures_a_registered_gate_again() {
+    let result = merged_cases_max(&json!(3), Outcome::Passed);
+    assert_eq!((result.passed(), result.message.as_str()), (false, "Cases: 4 (max: 3)"));
+    let result = merged_cases_max(&json!({ "value": 4 }), Outcome::Passed);
+    assert_eq!((result.passed(), result.message.as_str()), (true, "Cases: 4 (max: 4)"));
+}
+
+#[test]
+fn merge_violates_a_gate_with_lost_options() {
+    for outcome in [Outcome::Passed, Outcome::Failed] {
+        let result = merged_cases_max(&json!({ "value": 9, "onlyFailed": true }), outcome);
+        assert!(!result.passed(), "{result:?}");
+        assert!(result.message.contains("lack the options"), "{result:?}");
+    }
 }

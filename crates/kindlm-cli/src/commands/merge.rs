@@ -40,7 +40,7 @@ pub(crate) fn run(args: &MergeArgs, io: &mut Io) -> Outcome {
     }
     // The gates of the first report are sufficient, because merging verifies that all shards have equal gates.
     let gates = rebuild(io, parts.first().map_or(&[], |(_, it)| &it.gates))?;
-    let before: Vec<_> = parts.iter().flat_map(|(_, it)| it.gates.clone()).collect();
+    let before = trust::results_of_shards(io, &gates, &parts)?;
     let compared: Vec<_> = parts.iter().filter_map(|(_, it)| it.comparison.clone()).collect();
     let report = merge_streamed(parts, &gates);
     let mut report = report.map_err(|err| Failure::input(err.to_string()))?;

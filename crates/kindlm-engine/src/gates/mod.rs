@@ -286,6 +286,9 @@ pub struct Options {
 
 impl Options {
     /// Creates an options object from its JSON Schema and the function that creates its gates.
+    ///
+    /// A result of the gate has its threshold, but not its options. `kindlm merge` therefore measures the merged run
+    /// with the threshold alone. If the threshold alone does not give the result of each shard, the gate is violated.
     pub const fn new(schema: fn() -> Value, build: BuildWithOptions) -> Self {
         Self { are_recorded: false, schema, build }
     }
