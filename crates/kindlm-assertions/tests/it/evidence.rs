@@ -89,17 +89,20 @@ fn a_tie_has_its_difference_once() {
     assert!(ties > 0, "no example of `not-drift` is a tie");
 }
 
-#[test]
-fn a_negated_check_with_several_votes_has_its_evidence() {
-    let output = "It arrives on Tuesday.".to_owned();
-    let execution = Execution { output, ..Execution::default() };
-    let expect = json!({"assert": [{"type": "not-drift", "maxScore": 0.5, "samples": 3}]});
+/// Returns the result of an entry for `drift`. The judge gives the drifts in turn.
+fn drift_result(
+    entry: &Value,
+    (baseline, output): (&str, &str),
+    drifts: &[f64],
+) -> AssertionResult {
+    let execution = Execution { output: output.to_owned(), ..Execution::default() };
+    let expect = json!({"assert": [entry]});
     let (checks, problems) = compile(&expect, &Setup::new(&NoFiles, None));
     assert_eq!(problems, []);
     let mut answers = Answers::default();
-    let results: Vec<AssertionResult> = loop {
-        let baseline = Some("It arrives on Monday.");
-        let evidence = Evidence { baseline, ..Evidence::new(&execution, &answers) };
+    let mut drifts = drifts.iter().cycle();
+    let mut results: Vec<AssertionResult> = loop {
+        let evidence = Evidence { baseline: Some(baseline), ..Evidence::new(&execution, &answers) };
         let mut questions: Vec<Question> =
             checks.iter().flat_map(|it| it.questions(&evidence)).collect();
         questions.retain(|it| answers.get(it).is_none());
@@ -107,13 +110,42 @@ fn a_negated_check_with_several_votes_has_its_evidence() {
             break checks.iter().flat_map(|it| it.evaluate(&evidence)).collect();
         };
         let Question::Judge(judge) = &question else { panic!("{question:?}") };
-        let reply = r#"{"driftScore": 0.1, "reasoning": "The day differs."}"#;
-        let reply = examples::with_marks(reply, &judge.user);
+        let drift = drifts.next().unwrap();
+        let reply = format!(r#"{{"driftScore": {drift}, "reasoning": "The day differs."}}"#);
+        let reply = examples::with_marks(&reply, &judge.user);
         answers.insert(&question, Ok(Answer::from_text(reply, "judge")));
     };
     assert_eq!(results.len(), 1, "{results:#?}");
-    assert!(fails(&results[0]) && has_votes(&results[0]), "{results:#?}");
-    assert_eq!(differences(&results[0]), 1, "{results:#?}");
+    results.remove(0)
+}
+
+const DAYS: (&str, &str) = ("It arrives on Monday.", "It arrives on Tuesday.");
+
+#[test]
+fn a_negated_check_with_several_votes_has_its_evidence() {
+    let entry = json!({"type": "not-drift", "maxScore": 0.5, "samples": 3});
+    let result = drift_result(&entry, DAYS, &[0.1]);
+    assert!(fails(&result) && has_votes(&result), "{result:#?}");
+    assert_eq!(differences(&result), 1, "{result:#?}");
+}
+
+#[test]
+fn a_tie_below_the_threshold_has_its_difference() {
+    let entry = json!({"type": "not-drift", "maxScore": 0.3, "threshold": 0.9});
+    let result = drift_result(&entry, DAYS, &[0.1, 0.4]);
+    assert!(fails(&result) && result.judging.as_ref().is_some_and(|it| it.tie), "{result:#?}");
+    assert_eq!((differences(&result), result.evidence.len()), (1, 2), "{result:#?}");
+}
+
+#[test]
+fn a_negated_check_above_the_threshold_has_no_measure() {
+    let entry = json!({
+        "type": "not-drift", "method": "field-diff", "maxScore": 0.1, "threshold": 0.5,
+    });
+    let outputs = (r#"{"a": 1, "b": 2, "c": 3, "d": 4}"#, r#"{"a": 1, "b": 2, "c": 3, "d": 5}"#);
+    let result = drift_result(&entry, outputs, &[]);
+    assert!(fails(&result), "{result:#?}");
+    assert_eq!((differences(&result), result.evidence.len()), (1, 1), "{result:#?}");
 }
 
 #[test]

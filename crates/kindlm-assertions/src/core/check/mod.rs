@@ -257,10 +257,11 @@ impl Check {
             results = negate_unless(|it| self.is_tie(it), self.meta.id, results);
             if let Some(of_pass) = &self.traits.evidence_of_pass {
                 for result in &mut results {
-                    // A tie that failed before the negation already has its evidence.
-                    let is_explained = self.is_tie(result) && !result.evidence.is_empty();
-                    if !is_explained && matches!(result.verdict, Verdict::Fail { .. }) {
-                        result.evidence.extend(of_pass.build(evidence));
+                    if matches!(result.verdict, Verdict::Fail { .. }) {
+                        // A tie that failed before the negation may have this evidence already.
+                        let mut further = of_pass.build(evidence);
+                        further.retain(|it| !result.evidence.contains(it));
+                        result.evidence.append(&mut further);
                     }
                 }
             }
@@ -346,6 +347,7 @@ fn name_gap(gap: &str, result: &mut AssertionResult) {
 pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     let Some(score) = result.score else { return };
     let held = score.get() >= threshold - TOLERANCE;
+    let has_failed = matches!(result.verdict, Verdict::Fail { .. });
     let below =
         format!("score {score} is below the threshold {}", kindlm_types::ecma::number(threshold));
     result.verdict = match (&result.verdict, held) {
@@ -358,6 +360,9 @@ pub(crate) fn hold_against(threshold: f64, result: &mut AssertionResult) {
     };
     if !held {
         result.evidence.push(result_evidence::score("score", score.get(), threshold));
+    } else if has_failed {
+        // The evidence of the failure would contradict a negation, which fails because the check now holds.
+        result.evidence.clear();
     }
 }
 
