@@ -474,6 +474,9 @@ impl<'p> Fields<'p> {
     }
 
     fn value(&mut self, name: &str, value: Value, unused: &mut Vec<String>) {
+        if value.is_null() && QUESTION_KEYS.contains(&name) {
+            return;
+        }
         self.check_question_key(name);
         match (name, value) {
             ("input" | "agent_input", value) => self.row.input = Some(value),
@@ -701,6 +704,15 @@ mod tests {
         let csv = "output,label,assertions,criteria\nHi,1,[],\nHo,1,,Is short\nHa,1,[],Is short\n";
         let expected = format!("a.csv:4: the row has both `assertions` and `criteria`, {advice}");
         assert_eq!(bad("a.csv", csv), expected, "rows with one question each are good");
+    }
+
+    #[test]
+    fn a_null_asks_no_question() {
+        let row = r#"{"output": "a", "label": 1, "criteria": "Is kind", "assertions": null, "check": null, "instruction": null}"#;
+        let rows = good("a.jsonl", row);
+        assert_eq!(rows[0].question, Some(JudgeRequest::Criteria("Is kind".to_owned())));
+        let row = r#"{"output": "a", "label": 1, "criteria": null}"#;
+        assert_eq!(good("a.jsonl", row)[0].question, None);
     }
 
     #[test]
