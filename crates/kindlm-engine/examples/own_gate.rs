@@ -51,7 +51,11 @@ fn with_options(object: &Map<String, Value>) -> Result<Vec<Box<dyn Gate>>, Vec<P
     let threshold = Threshold::Count.parse_value(object.get("value").unwrap_or(&Value::Null));
     let threshold =
         threshold.map_err(|it| vec![Problem::new("/value", format!("must be {it}"))])?;
-    let only_failed = object.get("onlyFailed") == Some(&Value::Bool(true));
+    let only_failed = match object.get("onlyFailed") {
+        None => false,
+        Some(Value::Bool(it)) => *it,
+        Some(_) => return Err(vec![Problem::new("/onlyFailed", "must be `true` or `false`")]),
+    };
     Ok(vec![Box::new(CasesMax { threshold, only_failed, cases: 0.0 })])
 }
 

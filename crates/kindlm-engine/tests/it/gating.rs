@@ -721,6 +721,7 @@ fn an_own_gate_has_options() {
     for (options, pointer) in [
         (json!({ "value": -1 }), "/casesMax/value"),
         (json!({ "value": 1, "tag": "x" }), "/casesMax/tag"),
+        (json!({ "value": 1, "onlyFailed": "true" }), "/casesMax/onlyFailed"),
     ] {
         let problems = own_gate::gates(&json!({ "casesMax": options })).unwrap_err();
         assert_eq!(problems[0].pointer, pointer);
