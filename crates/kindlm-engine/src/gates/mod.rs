@@ -294,6 +294,9 @@ impl Options {
     }
 
     /// Declares that a result of the gate has all options, as its threshold and in its id; see [`of_result`].
+    ///
+    /// The id must differ from the plain id if an option other than the threshold is set: `id.low` for
+    /// `{ value, bound: low }`, `id[name]` for `{ name: threshold }`, and `id[name].low` for both.
     #[must_use]
     pub const fn recorded(self) -> Self {
         Self { are_recorded: true, ..self }

@@ -731,3 +731,73 @@ fn an_own_gate_has_options() {
     let property = &schema["properties"]["casesMax"];
     assert_eq!(property["anyOf"][1]["required"], json!(["value"]), "{property}");
 }
+
+/// A gate of another crate on the number of cases of each model, whose results have its options.
+static CASES_PER_MODEL: gates::Registration = gates::Registration::new(
+    gates::Meta {
+        id: "casesPerModel",
+        summary: "The most test cases of each model.",
+        since: "1.0",
+        threshold: gates::Threshold::Names,
+        default: None,
+        docs: "",
+    },
+    |threshold| Box::new(CasesPerModel { model: String::new(), threshold, cases: 0.0 }),
+)
+.with_options(
+    gates::Options::new(
+        || json!({ "type": "object", "additionalProperties": { "type": "number" } }),
+        |object| {
+            let gate = |(model, max): (&String, &Value)| -> Box<dyn gates::Gate> {
+                let threshold = max.as_f64().unwrap();
+                Box::new(CasesPerModel { model: model.clone(), threshold, cases: 0.0 })
+            };
+            Ok(object.iter().map(gate).collect())
+        },
+    )
+    .recorded(),
+);
+
+#[derive(Clone, Debug)]
+struct CasesPerModel {
+    model: String,
+    threshold: f64,
+    cases: f64,
+}
+
+impl gates::Gate for CasesPerModel {
+    fn begin(&self) -> Box<dyn gates::Measurement> {
+        Box::new(self.clone())
+    }
+}
+
+impl gates::Measurement for CasesPerModel {
+    fn observe(&mut self, case: &CaseResult) {
+        if case.model == self.model {
+            self.cases += 1.0;
+        }
+    }
+
+    fn finish(&self) -> GateResult {
+        let id = format!("casesPerModel[{}]", self.model);
+        gates::at_most(&id, self.cases, self.threshold, format!("Cases: {}", self.cases))
+    }
+}
+
+#[test]
+fn recorded_options_of_an_own_gate_are_read_back() {
+    let registry = gates::built_in().with([&CASES_PER_MODEL]).unwrap();
+    let block = json!({ "casesPerModel": { "a": 1, "b": 2 } });
+    let (compiled, problems) = gates::compile_with(&registry, block.as_object().unwrap());
+    assert_eq!(problems, []);
+    let cases = ["a", "b", "b", "b"].map(|it| CaseResult::new("case", it, Outcome::Passed));
+    let results = evaluate_gates(&compiled, &cases);
+    let results: Vec<_> =
+        results.iter().filter(|it| it.gate.starts_with("casesPerModel[")).collect();
+    let held: Vec<_> = results.iter().map(|it| (it.gate.as_str(), it.passed())).collect();
+    assert_eq!(held, [("casesPerModel[a]", true), ("casesPerModel[b]", false)]);
+    for result in results {
+        let again = gates::of_result(&registry, result).unwrap();
+        assert_eq!(again.evaluate(&cases), *result);
+    }
+}
