@@ -18,7 +18,7 @@ pub(crate) struct InitArgs {
     #[arg(short, long, value_enum, conflicts_with = "provider")]
     pub(crate) template: Option<Template>,
 
-    /// Use a model of this provider instead of scripted models
+    /// Use a model of this provider instead of scripted models; replace any `MODEL` and `JUDGE_MODEL` in the suite
     #[arg(short, long, value_parser = provider())]
     pub(crate) provider: Option<Provider>,
 
