@@ -45,10 +45,11 @@ impl LineWriter {
     }
 }
 
-/// Returns true if equal results have equal JSON. A result with evidence is not plain, because of numbers in it.
+/// Returns true if equal results have equal JSON.
 ///
-/// A plain result has passed. It has no metadata, facts, components or named scores, and no negative weight or score.
-/// Other equal results may have different JSON: the key order of equal metadata may differ, and -0.0 equals 0.0.
+/// A plain result has passed. It has no metadata, evidence, components or named scores, no `judging` and no `set`, and
+/// no negative weight or score. Other equal results may have different JSON: the key order of equal metadata may
+/// differ, and numbers, such as those of evidence, may be -0.0, which equals 0.0 but has other JSON.
 fn is_plain(it: &AssertionResult) -> bool {
     matches!(it.verdict, Verdict::Pass)
         && it.metadata.is_empty()
