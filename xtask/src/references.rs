@@ -1,8 +1,11 @@
 //! Finds the references between the files of a crate.
 //!
 //! A `use` that is not private re-exports an item: using the re-export counts as using the file that defines the item.
-//! A `mod.rs`, `lib.rs` or `main.rs` does not use the items that it re-exports; any other file does. Tests and files in
-//! `bin` do not count.
+//! A `mod.rs`, `lib.rs` or `main.rs` does not use the items that it re-exports; any other file does. Files in `bin` do
+//! not count.
+//!
+//! Items and methods of an `impl` with `#[cfg(test)]` do not count. Associated constants, functions of a trait, fields
+//! and statements count even with `#[cfg(test)]`.
 //!
 //! `use b::*` counts as a use of `b`, whatever `b` re-exports. The names that come through `*` are not resolved.
 
