@@ -118,14 +118,27 @@ impl<'a> Basis<'a> {
         self
     }
 
+    /// Adds the environment variables that templates and scripts may read.
+    ///
+    /// The values may be secrets, so only their digest is added.
+    #[must_use]
+    pub(super) fn with_variables(mut self, env: &Map<String, Value>) -> Self {
+        if !env.is_empty() {
+            let digest = Digest::from_content(json!(env).to_string());
+            self.setup.push_str(&digest.to_string());
+        }
+        self
+    }
+
     /// Returns the digest of one record. `rules` are the texts of `expect` and `assertions`. Compile them first,
     /// because compiling reads the files that they name. `rendered` is the result of [`render_rules`].
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2], rendered: &str) -> String {
         let [expect, assertions] = rules.map(|it| without_escapes(it.unwrap_or_default()));
         let files = self.files.named_in(&[&expect, &assertions, &self.setup, rendered]);
-        let head = [self.setup.as_bytes(), files.as_bytes()]
-            .map(|it| Digest::from_content(it).to_string());
-        let text = [head[0].as_bytes(), head[1].as_bytes(), record.trim_ascii()].concat();
+        let head = [self.setup.as_str(), files.as_str(), rendered]
+            .map(|it| Digest::from_content(it).to_string())
+            .concat();
+        let text = [head.as_bytes(), record.trim_ascii()].concat();
         Digest::from_content(text).to_string()
     }
 }
@@ -221,6 +234,38 @@ mod tests {
         }
         let other = r#"{"assert": [{"type": "javascript", "value": "{{ other }}"}]}"#;
         assert_eq!(digest("1", other), digest("2", other), "the rule names another file");
+    }
+
+    #[test]
+    fn digest_includes_environment_variables() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = Folder::open(folder.path()).unwrap();
+        let referred = Referred::new(&files);
+        let env = |word: &str| Map::from_iter([("WORD".to_owned(), json!(word))]);
+        let of_rule = |word: &str, contains: &str| {
+            let mut setup = Setup::new(&referred, None);
+            setup.env = env(word);
+            let rule = json!({"output": {"contains": contains}}).to_string();
+            let rules = [Some(rule.as_str()), None];
+            let rendered = render_rules(rules, &setup, &Map::new());
+            Basis::new(&referred, &[], None).digest(b"{}", rules, &rendered)
+        };
+        let template = "{{ env.WORD }}";
+        assert_ne!(of_rule("hello", template), of_rule("bye", template));
+        assert_eq!(of_rule("hello", template), of_rule("hello", template));
+        assert_eq!(
+            of_rule("hello", "hello"),
+            of_rule("bye", "hello"),
+            "the rule reads no variable"
+        );
+        // Scripts and the prompts of judges read the variables after the rules are compiled.
+        let of_suite = |word: &str| {
+            let basis = Basis::new(&referred, &[], None).with_variables(&env(word));
+            assert!(!basis.setup.contains(word), "{}", basis.setup);
+            basis.digest(b"{}", [None, None], "")
+        };
+        assert_ne!(of_suite("hello"), of_suite("bye"));
+        assert_eq!(of_suite("hello"), of_suite("hello"));
     }
 
     #[test]

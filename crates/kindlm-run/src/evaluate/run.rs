@@ -146,7 +146,10 @@ pub fn evaluate(
     let ids: Option<Vec<String>> =
         models.map(|models| models.iter().map(|it| it.id.clone()).collect());
     let referred = Referred::new(&files);
+    let read = suite.map(|it| &it.suite);
+    let setup = project::setup(world, &referred, ids.as_deref(), read);
     let mut basis = Basis::new(&referred, models.unwrap_or_default(), default);
+    basis = basis.with_variables(&setup.env);
     if let Some(project) = suite {
         basis = basis.with_suite(&project.suite);
         if project.suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
@@ -157,14 +160,12 @@ pub fn evaluate(
             ));
         }
     }
-    let read = suite.map(|it| &it.suite);
     let control = Control::default();
-    let evaluator =
-        Evaluator::new(project::setup(world, &referred, ids.as_deref(), read), asking, config.echo)
-            .with_threshold(read.and_then(|it| it.defaults.threshold))
-            .with_basis(config.output.as_ref().map(|_| basis))
-            .with_control(control.clone())
-            .with_secrets(secrets);
+    let evaluator = Evaluator::new(setup, asking, config.echo)
+        .with_threshold(read.and_then(|it| it.defaults.threshold))
+        .with_basis(config.output.as_ref().map(|_| basis))
+        .with_control(control.clone())
+        .with_secrets(secrets);
     let evaluation = Evaluation { world, suite, config, evaluator, control, waits, abort };
     let outcome = match config.columns {
         Some(columns) => {
