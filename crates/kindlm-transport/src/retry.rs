@@ -149,7 +149,9 @@ pub(crate) enum NotBegun {
 impl NotBegun {
     /// Returns the error of the request. `last` is the error of the last attempt; `None` before the first attempt.
     ///
-    /// If the last attempt may be charged, its error stays, and the budget for the retry is released.
+    /// If the last attempt may be charged, its error stays, and the budget for the retry is released. Otherwise the
+    /// error is the reason, which may have the kind of an earlier request. It is marked as not sent, because the kind
+    /// alone can mean that the provider charges.
     fn after(
         self,
         last: Option<ProviderError>,
@@ -162,7 +164,7 @@ impl NotBegun {
                 let message = format!("{}; no retry: {}", last.message, err.message);
                 ProviderError { message, retryable: err.retryable, ..last }
             }
-            (Self::Refused(err), _) => ProviderError { attempts, ..err },
+            (Self::Refused(err), _) => ProviderError { attempts, not_sent: true, ..err },
             (Self::Stopped(awaited), Some(last)) => stopped_after(last, awaited, queued),
             (Self::Stopped(awaited), None) => stopped_before(awaited),
         }

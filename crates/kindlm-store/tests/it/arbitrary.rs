@@ -409,6 +409,7 @@ fn error() -> impl Strategy<Value = ExecutionError> {
                     retry_after: wait.map(|(seconds, nanos)| Duration::new(seconds, nanos)),
                     attempts,
                     lost: false,
+                    not_sent: false,
                     malformed: MalformedKind::Unknown,
                 })
             }

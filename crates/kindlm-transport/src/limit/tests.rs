@@ -454,6 +454,37 @@ async fn a_refused_retry_keeps_the_error_that_may_be_charged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refused_retry_after_a_free_attempt_is_not_charged() {
+    let timeout = || ProviderError::new(Kind::Timeout, "p", "no answer").retryable();
+    let overloaded = || hopeless(Kind::Overloaded, 503).retryable();
+    // The first attempt of the second case may be charged, so its reservation stays.
+    for (failures, reservations) in [(vec![overloaded()], 0), (vec![timeout(), overloaded()], 1)] {
+        let limiters = RateLimiters::new("p", HashMap::new());
+        let (limiter, budget) = (limiters.to("m"), CountedBudget::default());
+        let queued = limiter.enqueue(0).paid_by(&budget);
+        let sent = Cell::new(0);
+        let attempt = || async {
+            let at = sent.replace(sent.get() + 1);
+            if at + 1 == failures.len() {
+                // The circuit opens with the timeouts of other requests.
+                for _ in 0..10 {
+                    limiters.record_failure(&limiter, &timeout());
+                }
+            }
+            Err::<(), _>(failures[at].clone())
+        };
+        let err =
+            with_retries(way(&policy(), &Waits::default()), &queued, attempt).await.unwrap_err();
+        assert_eq!(sent.get(), failures.len());
+        assert_eq!((err.kind, err.attempts as usize), (Kind::Timeout, failures.len()));
+        assert!(!err.may_be_charged(), "{err:?}");
+        // A call that was sent again with a newer credential adds the attempts before it.
+        assert!(!ProviderError { attempts: err.attempts + 1, ..err }.may_be_charged());
+        assert_eq!(budget.0.load(Ordering::Relaxed), reservations);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn dropped_calls_do_not_block_later_calls() {
     let limiter = RateLimiter::new(limits(60, 600, 1));
     let calls: Vec<QueuedCall<'_>> = (0..5).map(|_| limiter.enqueue(10)).collect();

@@ -88,6 +88,8 @@ pub struct ProviderError {
     pub attempts: u32,
     /// True if the answer to the last request was lost. The provider may still charge for the request.
     pub lost: bool,
+    /// True if the last request was not sent. `attempts` then counts only the earlier attempts.
+    pub not_sent: bool,
     /// The fault of the response, for [`MalformedResponse`](ProviderErrorKind::MalformedResponse).
     pub malformed: MalformedKind,
 }
@@ -108,6 +110,7 @@ impl ProviderError {
             retry_after: None,
             attempts: 1,
             lost: false,
+            not_sent: false,
             malformed: MalformedKind::Unknown,
         }
     }
@@ -131,7 +134,7 @@ impl ProviderError {
         let kind = self.kind;
         let worked =
             matches!(kind, ProviderErrorKind::Timeout | ProviderErrorKind::MalformedResponse);
-        self.lost || (self.attempts > 0 && worked)
+        self.lost || (self.attempts > 0 && !self.not_sent && worked)
     }
 
     /// Sets the fault of a response that could not be parsed.

@@ -309,8 +309,9 @@ impl TryFrom<ExecutionError> for kindlm_types::ExecutionError {
                         message: err.to_string(),
                     })?,
                 attempts,
-                // The cost of this execution is final, so it no longer matters if an answer was lost.
+                // The cost of this execution is final, so it no longer matters if the last request is charged.
                 lost: false,
+                not_sent: false,
                 // The message already includes the advice.
                 malformed: MalformedKind::Unknown,
             }),
