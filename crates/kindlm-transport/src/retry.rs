@@ -161,7 +161,8 @@ impl NotBegun {
         match (self, last) {
             (Self::Refused(err), Some(last)) if last.may_be_charged() => {
                 queued.release();
-                let message = format!("{}; no retry: {}", last.message, err.message);
+                let why = err.message.strip_prefix("not sent, ").unwrap_or(&err.message);
+                let message = format!("{}; not sent again: {why}", last.message);
                 ProviderError { message, retryable: err.retryable, ..last }
             }
             (Self::Refused(err), _) => ProviderError { attempts, not_sent: true, ..err },

@@ -428,10 +428,9 @@ impl AttemptBudget for CountedBudget {
 #[tokio::test(start_paused = true)]
 async fn a_refused_retry_keeps_the_error_that_may_be_charged() {
     let not_sent = || ProviderError { attempts: 0, ..hopeless(Kind::Auth, 401) };
-    for (opens_circuit, why) in [
-        (true, "not sent, because an earlier request failed permanently: go away"),
-        (false, "go away"),
-    ] {
+    for (opens_circuit, why) in
+        [(true, "because an earlier request failed permanently: go away"), (false, "go away")]
+    {
         let limiters = RateLimiters::new("p", HashMap::new());
         let (limiter, budget) = (limiters.to("m"), CountedBudget::default());
         let queued = limiter.enqueue(0).paid_by(&budget);
@@ -448,7 +447,7 @@ async fn a_refused_retry_keeps_the_error_that_may_be_charged() {
         let err =
             with_retries(way(&policy(), &Waits::default()), &queued, attempt).await.unwrap_err();
         assert_eq!((err.kind, err.attempts, err.retryable), (Kind::Timeout, 1, false));
-        assert_eq!(err.message, format!("no answer; no retry: {why}"));
+        assert_eq!(err.message, format!("no answer; not sent again: {why}"));
         assert_eq!(budget.0.load(Ordering::Relaxed), 0, "the budget for the retry is released");
     }
 }

@@ -441,7 +441,8 @@ Calls that keep failing open the circuit, so that a dead server costs seconds an
 | 5xx, timeouts or unreadable answers, and the model has never answered | the model | 10 calls |
 
 A call counts after its retries. Requests that are not sent are errored at once with the same cause, and the rest of the run
-continues. `kindlm test --resume` sends the missing requests.
+continues. If the provider may charge for the attempt before a retry that is not sent, the error of that attempt stays, followed by
+`not sent again:` and the cause. `kindlm test --resume` sends the missing requests.
 ";
 
 #[tokio::test]
