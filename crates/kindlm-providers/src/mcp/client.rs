@@ -18,7 +18,7 @@ pub(crate) struct McpClient {
 impl McpClient {
     pub(crate) fn new(config: Config) -> Self {
         let mut tool = Tool::new(&config.server_url, &config.tool_name);
-        tool.headers = config.headers();
+        tool.headers.clone_from(&config.headers);
         tool.structured = config.structured;
         Self { config, client: kindlm_mcp::McpClient::new(tool) }
     }
