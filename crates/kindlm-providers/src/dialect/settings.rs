@@ -1,5 +1,6 @@
 //! Reads a provider's configuration, and checks its key variables and addresses.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kindlm_transport::KEY_COMMAND;
@@ -199,11 +200,24 @@ fn literal_secret((name, value): &(String, HeaderValue)) -> Option<Problem> {
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it));
     let is_secret = kindlm_redact::is_secret_header(name) && !is_name;
-    (is_literal && is_secret).then(|| {
-        let pointer = format!("/headers/{}", pointer::segment(name));
-        let help = "write `env:NAME`, and put the value into that environment variable";
-        Problem::new(pointer, "a key must not be in a file").with_help(help)
-    })
+    (is_literal && is_secret).then(|| key_in_header(name))
+}
+
+/// Returns the problems of the headers whose values contain a key of a well-known service.
+///
+/// Use this function for providers whose headers may be plain tokens of a test server, or templates.
+pub(crate) fn service_keys(headers: &[(String, HeaderValue)]) -> impl Iterator<Item = Problem> {
+    let has_key = |value: &HeaderValue| match value {
+        HeaderValue::Literal(text) => matches!(kindlm_redact::mask_keys(text), Cow::Owned(_)),
+        HeaderValue::Secret(_) | HeaderValue::FromEnv { .. } => false,
+    };
+    headers.iter().filter(move |(_, value)| has_key(value)).map(|(name, _)| key_in_header(name))
+}
+
+fn key_in_header(name: &str) -> Problem {
+    let pointer = format!("/headers/{}", pointer::segment(name));
+    let help = "write `env:NAME`, and put the value into that environment variable";
+    Problem::new(pointer, "a key must not be in a file").with_help(help)
 }
 
 /// Checks the additional keys of a body.

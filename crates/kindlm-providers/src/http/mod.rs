@@ -556,7 +556,9 @@ fn headers(config: &Config, problems: &mut Vec<Problem>) -> Vec<(String, HeaderV
     };
     let bearer = config.api_key_env.as_deref().map(settings::bearer);
     let own = [content_type].into_iter().chain(bearer).collect();
-    settings::headers(own, &config.headers, problems)
+    let headers = settings::headers(own, &config.headers, problems);
+    problems.extend(settings::service_keys(&headers));
+    headers
 }
 
 /// Returns a request body in OpenAI's format. Tool results keep the ids of their calls.

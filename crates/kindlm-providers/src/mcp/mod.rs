@@ -92,6 +92,7 @@ impl Config {
             problems.push(Problem::new("/toolName", "the tool's name is empty"));
         }
         let headers = resolve_headers(&read.headers, &mut problems);
+        problems.extend(settings::service_keys(&headers));
         if let Some(template) = &read.arguments {
             problems
                 .extend(arguments::check(template).into_iter().map(|it| it.under("/arguments")));

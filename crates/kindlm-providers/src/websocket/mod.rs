@@ -104,6 +104,7 @@ impl WebSocket {
         }
         problems.append(&mut templates.problems);
         let headers = settings::headers(Vec::new(), &config.headers, &mut problems);
+        problems.extend(settings::service_keys(&headers));
         let reading = match (&config.transform_response, &config.stream_response) {
             (Some(_), Some(_)) => {
                 let message = "an answer is read by `transformResponse` or by `streamResponse`";

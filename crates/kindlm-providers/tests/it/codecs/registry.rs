@@ -183,6 +183,33 @@ fn all_problems_of_a_configuration_are_reported() {
 }
 
 #[test]
+fn a_service_key_in_a_header_is_a_problem() {
+    for (value, is_problem) in [
+        ("Bearer sk-live-Abc0123456789", true),
+        ("ghp_Abc0123456789xyz", true),
+        ("Bearer env:TOKEN", false),
+        ("Bearer test-token", false),
+    ] {
+        let headers = json!({"Authorization": value});
+        for (provider, config) in [
+            ("http", json!({"url": "http://h", "headers": headers})),
+            ("mcp", json!({"serverUrl": "http://h", "toolName": "t", "headers": headers})),
+            ("websocket", json!({"url": "ws://h", "message": "hi", "headers": headers})),
+        ] {
+            let made = match find(provider).unwrap().kind {
+                Kind::Http(make) => make(&config).map(drop),
+                Kind::Socket(make) => make(&config).map(drop),
+                Kind::Special(check) => check(&config),
+            };
+            let problems = made.err().unwrap_or_default();
+            let found: Vec<_> = problems.iter().map(|it| (&*it.pointer, &*it.message)).collect();
+            let expected = [("/headers/Authorization", "a key must not be in a file")];
+            assert_eq!(found, expected[..usize::from(is_problem)], "{provider}: {value}");
+        }
+    }
+}
+
+#[test]
 fn a_codec_shows_no_header_value_when_it_is_printed() {
     let config = json!({"url": "http://h", "headers": {"X-Token": "very-secret"}});
     let codec = super::codec("http", &config);
