@@ -71,9 +71,8 @@ impl MediaFiles {
             let bytes = files.read_bytes(path, MAX_FILE).map_err(MediaProblem::File)?;
             let all = self.bytes + bytes.len() as u64;
             if all > MAX_ALL {
-                let message = format!(
-                    "the images, sounds and files of this suite have more than {MAX_ALL} bytes"
-                );
+                let message =
+                    format!("with `{path}`, the media of this suite exceed {MAX_ALL} bytes");
                 return Err(problem(message, "split the suite, or use `https://` addresses"));
             }
             let name = path.rsplit('/').next().unwrap_or(path);
@@ -226,11 +225,14 @@ mod tests {
         let mut files = MediaFiles { bytes: MAX_ALL - 5, ..MediaFiles::default() };
         for _ in 0..2 {
             let err = files.load(&One, MediaKind::Image, "file://large.png").unwrap_err();
-            assert!(err.in_words().0.contains("have more than"), "{err:?}");
+            let message = err.in_words().0;
+            let expected =
+                format!("with `large.png`, the media of this suite exceed {MAX_ALL} bytes");
+            assert_eq!(message, expected);
         }
         files.load(&One, MediaKind::Image, "file://a.png").unwrap();
         let err = files.load(&One, MediaKind::Audio, "file://b.mp3").unwrap_err();
-        assert!(err.in_words().0.contains("have more than"), "{err:?}");
+        assert!(err.in_words().0.starts_with("with `b.mp3`, "), "{err:?}");
     }
 
     #[test]
