@@ -27,6 +27,12 @@ use crate::secret::{Secrets, filled};
 /// The maximum number of characters of a server's refusal that an error message shows.
 const SHOWN: usize = 200;
 
+/// The failure of a message that cannot be sent.
+const UNSENT: &str = "the message cannot be sent";
+
+/// The failure of a websocket that ends with an error.
+const BROKE_OFF: &str = "the websocket broke off";
+
 /// An open websocket of a provider.
 #[derive(Debug)]
 pub struct Socket {
@@ -101,7 +107,7 @@ impl HttpTransport {
         };
         let sent = stream.send(Message::text(message)).await;
         let secrets = [prepared.secrets.clone(), secrets];
-        sent.map_err(|err| unsent(provider, &err, &secrets))?;
+        sent.map_err(|err| broken_by(provider, UNSENT, &err, &secrets))?;
         Ok(Socket { stream, provider: provider.to_owned(), secrets, left: limit, opened })
     }
 
@@ -144,7 +150,7 @@ impl Socket {
     /// Sends a text message. Fails if the websocket is closed.
     pub async fn send(&mut self, message: &str) -> Result<(), ProviderError> {
         let sent = self.stream.send(Message::text(message)).await;
-        sent.map_err(|err| unsent(&self.provider, &err, &self.secrets).lost())
+        sent.map_err(|err| broken_by(&self.provider, UNSENT, &err, &self.secrets).lost())
     }
 
     /// Returns the next text message, without secrets. Fails if the websocket ends first, the size limit is exceeded,
@@ -183,8 +189,7 @@ impl Socket {
                 None => return Err(self.closed(None)),
                 Some(Ok(_)) => {}
                 Some(Err(err)) => {
-                    let why = self.cleaned(format!("the websocket broke off: {err}"));
-                    return Err(broken(&self.provider, &why));
+                    return Err(broken_by(&self.provider, BROKE_OFF, &err, &self.secrets));
                 }
             }
         }
@@ -261,9 +266,14 @@ fn refused(provider: &str, status: u16, text: String, secrets: [&Secrets; 2]) ->
     err
 }
 
-/// Returns the error of a message that cannot be sent, without secrets.
-fn unsent(provider: &str, err: &impl fmt::Display, secrets: &[Secrets; 2]) -> ProviderError {
-    let err = broken(provider, &format!("the message cannot be sent: {err}"));
+/// Returns the error of a failed websocket, without secrets. `failure` is [`UNSENT`] or [`BROKE_OFF`].
+fn broken_by(
+    provider: &str,
+    failure: &str,
+    err: &impl fmt::Display,
+    secrets: &[Secrets; 2],
+) -> ProviderError {
+    let err = broken(provider, &format!("{failure}: {err}"));
     secrets.iter().fold(err, |err, it| it.redact(err))
 }
 
@@ -276,15 +286,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_unsent_messages_have_no_secrets() {
+    fn errors_of_failed_websockets_have_no_secrets() {
         const KEY: &str = "sk-test-4f9a8c1d";
         let mut secrets = Secrets::default();
         secrets.add(KEY);
         let reason = format!("bad frame: {KEY}");
         for secrets in [[secrets.clone(), Secrets::default()], [Secrets::default(), secrets]] {
-            let message = unsent("p", &reason, &secrets).message;
-            assert!(message.starts_with("the message cannot be sent: bad frame: "), "{message}");
-            assert!(!message.contains(KEY), "{message}");
+            for failure in [UNSENT, BROKE_OFF] {
+                let message = broken_by("p", failure, &reason, &secrets).message;
+                assert!(message.starts_with(&format!("{failure}: bad frame: ")), "{message}");
+                assert!(!message.contains(KEY), "{message}");
+            }
         }
     }
 }
