@@ -8,7 +8,7 @@ use kindlm_assertions::Setup;
 use kindlm_config::Programs;
 use kindlm_engine::Suite;
 use kindlm_store::{Digest, Folder};
-use kindlm_template::{Variables, each_template, is_template};
+use kindlm_template::{Variables, each_template};
 use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 use serde_json::{Map, Value, json};
 
@@ -152,27 +152,31 @@ pub(super) fn render_rules(
     vars: &Map<String, Value>,
 ) -> String {
     let mut rendered = String::new();
-    let has_reference = |it: &str| it.contains("$ref");
-    // An escape sequence can hide the characters of a template.
-    let may_render = |it: &&str| is_template(it) || has_reference(it) || it.contains('\\');
-    let rules: Vec<&str> = rules.into_iter().flatten().filter(may_render).collect();
-    if rules.is_empty() {
-        return rendered;
-    }
     let variables = Variables::new(vars, &setup.env);
     let mut render = |_: &str, template: &str| {
         if let Ok(text) = variables.render(template) {
             rendered.push_str(&Value::from(text).to_string());
         }
     };
-    for text in rules {
+    for text in rules.into_iter().flatten() {
         let rule: Value = serde_json::from_str(text).unwrap_or_default();
         each_template(&rule, "", &mut render);
-        if has_reference(text) {
+        if has_reference(&rule) {
             setup.assertion_templates.values().for_each(|it| each_template(it, "", &mut render));
         }
     }
     rendered
+}
+
+/// Returns true if an object in the value has the key `$ref`.
+fn has_reference(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(has_reference),
+        Value::Object(entries) => {
+            entries.contains_key("$ref") || entries.values().any(has_reference)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 /// Returns a JSON text without the escape sequences that JSON does not need, such as `\u00e9` for `é`.
@@ -228,6 +232,7 @@ mod tests {
             r#"{"assert": [{"type": "javascript", "value": "{{ script }}"}]}"#,
             r#"{"assert": [{"type": "javascript", "value": "\u007b{ script }}"}]}"#,
             r##"{"assert": [{"$ref": "#/assertionTemplates/named"}]}"##,
+            r##"{"assert": [{"\u0024ref": "#/assertionTemplates/named"}]}"##,
         ] {
             assert_ne!(digest("1", rule), digest("2", rule), "{rule}");
             assert_eq!(digest("1", rule), digest("1", rule), "{rule}");

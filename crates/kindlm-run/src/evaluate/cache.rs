@@ -9,8 +9,16 @@ use lru::LruCache;
 /// The maximum number of cached blocks, which bounds the memory.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
-/// The result of compiling a block: the checks, or an error message.
-pub(super) type Compiled = Arc<Result<Vec<Check>, String>>;
+/// The result of compiling a block, shared by all records with this block.
+pub(super) type Compiled = Arc<CompiledRules>;
+
+/// The result of compiling a block.
+pub(super) struct CompiledRules {
+    /// The checks, or an error message.
+    pub(super) checks: Result<Vec<Check>, String>,
+    /// The rendered templates of the block; empty without templates, or if results cannot be resumed.
+    pub(super) rendered: String,
+}
 
 /// The cache entry of a block.
 #[derive(Clone)]
@@ -25,7 +33,7 @@ enum CachedBlock {
 
 /// The result of one compilation.
 pub(super) struct Made {
-    pub(super) checks: Result<Vec<Check>, String>,
+    pub(super) compiled: CompiledRules,
     /// True if the block has templates.
     pub(super) by_variables: bool,
 }
@@ -41,7 +49,7 @@ impl Default for Cache {
 }
 
 impl Cache {
-    /// Returns the checks from the cache, or calls `compile`.
+    /// Returns the compiled block from the cache, or calls `compile`.
     ///
     /// The key consists of `expect` and `assertions`.
     ///
@@ -55,7 +63,9 @@ impl Cache {
     ) -> Compiled {
         let joined;
         let key = match (expect, assertions) {
-            (None, None) => return Arc::new(Ok(Vec::new())),
+            (None, None) => {
+                return Arc::new(CompiledRules { checks: Ok(Vec::new()), rendered: String::new() });
+            }
             (Some(expect), None) => expect,
             (expect, Some(assertions)) => {
                 joined = format!("{}\0{assertions}", expect.unwrap_or_default());
@@ -70,14 +80,14 @@ impl Cache {
                 if let Some(CachedBlock::Compiled(compiled)) = self.lock().get(&key) {
                     return Arc::clone(compiled);
                 }
-                let compiled = Arc::new(compile().checks);
+                let compiled = Arc::new(compile().compiled);
                 self.lock().put(key, CachedBlock::Compiled(Arc::clone(&compiled)));
                 compiled
             }
             None => {
                 // Compile without the lock, so that other threads do not wait. Two threads may compile the same block.
                 let made = compile();
-                let compiled = Arc::new(made.checks);
+                let compiled = Arc::new(made.compiled);
                 if made.by_variables {
                     let by_value = format!("{key}\0\0{}", variables());
                     self.lock().put(by_value, CachedBlock::Compiled(Arc::clone(&compiled)));
@@ -103,7 +113,9 @@ mod tests {
     fn compile(expect: Option<&str>, assertions: Option<&str>, variables: &str) -> Made {
         let by_variables = [expect, assertions].into_iter().flatten().any(|it| it.contains("{{"));
         let seen = if by_variables { variables } else { "" };
-        Made { checks: Err(format!("{expect:?} {assertions:?} {seen}")), by_variables }
+        let checks = Err(format!("{expect:?} {assertions:?} {seen}"));
+        let compiled = CompiledRules { checks, rendered: seen.to_owned() };
+        Made { compiled, by_variables }
     }
 
     #[test]
@@ -131,8 +143,10 @@ mod tests {
                                 compile(expect, assertions, variables)
                             },
                         );
-                        let plain = compile(expect, assertions, variables).checks.unwrap_err();
-                        assert_eq!(cached.as_ref().as_ref().unwrap_err(), &plain);
+                        let plain = compile(expect, assertions, variables).compiled;
+                        let error = |it: &CompiledRules| it.checks.as_ref().unwrap_err().clone();
+                        assert_eq!(error(&cached), error(&plain));
+                        assert_eq!(cached.rendered, plain.rendered);
                     }
                 }
             }

@@ -30,7 +30,7 @@ use serde_json::{Map, Value};
 use crate::Failure;
 use crate::secrets::Secrets;
 use basis::{Basis, render_rules};
-use cache::{Cache, Compiled, Made};
+use cache::{Cache, Compiled, CompiledRules, Made};
 use caller::Caller;
 use judge::{Asking, NoJudge, NotJudged, count_scripts};
 use kept::Kept;
@@ -213,8 +213,8 @@ impl<'a> Evaluator<'a> {
             self.notes.other_id();
             return None;
         }
-        let _ = self.checks_of(&line);
-        if evaluation.digest != self.digest(json, &line) {
+        let compiled = self.checks_of(&line);
+        if evaluation.digest != self.digest(json, &line, &compiled.rendered) {
             self.notes.changed();
             return None;
         }
@@ -313,9 +313,9 @@ impl<'a> Evaluator<'a> {
         if let Some(error) = line.lacks_input() {
             return Err(Malformed { id: line.id, error });
         }
-        let checks = self.checks_of(&line);
-        let digest = self.digest(json, &line);
-        let checks = match checks.as_ref() {
+        let compiled = self.checks_of(&line);
+        let digest = self.digest(json, &line, &compiled.rendered);
+        let checks = match &compiled.checks {
             Ok(checks) if !checks.is_empty() && !line.has_evidence() => {
                 let error = "the record has no `agent_output`".to_owned();
                 return Err(Malformed { id: line.id, error });
@@ -365,8 +365,8 @@ impl<'a> Evaluator<'a> {
         let meant = |key: &str| self.notes.meant(key);
         let misplaced = misplaced_check::misplaced_check(&line, json, meant, &self.setup);
         let [expect, assertions] = rules(&line);
-        let Made { checks, by_variables } = self.compile(expect, assertions, line.vars());
-        let error = match checks {
+        let Made { compiled, by_variables } = self.compile(expect, assertions, line.vars());
+        let error = match compiled.checks {
             _ if misplaced.is_some() => misplaced,
             Err(error) => (!by_variables).then_some(error),
             Ok(checks) if checks.is_empty() => Some("there are no checks".to_owned()),
@@ -397,11 +397,9 @@ impl<'a> Evaluator<'a> {
     ///
     /// Returns `None` if results cannot be resumed.
     ///
-    /// The record's rules must be compiled first.
-    fn digest(&self, json: &[u8], line: &Line<'_>) -> Option<String> {
-        let basis = self.basis.as_ref()?;
-        let rendered = render_rules(rules(line), &self.setup, line.vars());
-        Some(basis.digest(json, rules(line), &rendered))
+    /// `rendered` is the rendered text of the record's compiled rules.
+    fn digest(&self, json: &[u8], line: &Line<'_>, rendered: &str) -> Option<String> {
+        Some(self.basis.as_ref()?.digest(json, rules(line), rendered))
     }
 
     /// Returns the number of results and of reused results, as text.
@@ -468,7 +466,11 @@ impl<'a> Evaluator<'a> {
     ) -> Made {
         let mut by_variables = false;
         let checks = self.checks(expect, assertions, vars, &mut by_variables);
-        Made { checks, by_variables }
+        let mut rendered = String::new();
+        if by_variables && self.basis.is_some() {
+            rendered = render_rules([expect, assertions], &self.setup, vars);
+        }
+        Made { compiled: CompiledRules { checks, rendered }, by_variables }
     }
 
     fn checks(
