@@ -1,7 +1,7 @@
 //! The digest of the data that a result depends on. An earlier result is reused only if the digest is unchanged.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kindlm_assertions::Setup;
@@ -12,6 +12,7 @@ use kindlm_template::{Variables, each_template};
 use kindlm_types::{FileError, FileTree, Files, TreeLimits};
 use serde_json::{Map, Value, json};
 
+use crate::Env;
 use crate::responses::decided_by;
 
 /// The files that checks name. Each file that was read has a digest, which covers its imports.
@@ -79,6 +80,7 @@ pub(super) struct Basis<'a> {
     files: &'a Referred<'a>,
     /// The models, the judges, and the settings of the suite, as text.
     setup: String,
+    env: Env,
 }
 
 impl<'a> Basis<'a> {
@@ -96,7 +98,8 @@ impl<'a> Basis<'a> {
             .iter()
             .map(|it| json!([it.id, it.provider, it.name, format!("{:?}", it.params)]))
             .collect();
-        Self { files, setup: json!([models, judge]).to_string() }
+        let setup = json!([models, judge]).to_string();
+        Self { files, setup, env: Arc::new(|_: &str| None) }
     }
 
     /// Adds the settings of a suite that affect the results.
@@ -107,6 +110,8 @@ impl<'a> Basis<'a> {
         let scripts = format!("{:?}", suite.scripts);
         let more = json!([suite.judging, suite.assertion_templates, scripts]);
         self.setup.push_str(&more.to_string());
+        let variables = self.variables_of(suite.assertion_templates.values());
+        self.setup.push_str(&variables);
         let programs = Programs::new(self.files.files);
         let providers = suite.providers.iter();
         for decides in providers.filter_map(|(name, it)| decided_by(name, it, &programs)) {
@@ -118,24 +123,43 @@ impl<'a> Basis<'a> {
         self
     }
 
-    /// Adds the environment variables that templates and scripts may read.
+    /// Adds the environment variables that the suite permits to templates and scripts. Variables that only the `scripts`
+    /// block of a check permits are read with `env`.
     ///
     /// The values may be secrets, so only their digest is added.
     #[must_use]
-    pub(super) fn with_variables(mut self, env: &Map<String, Value>) -> Self {
-        if !env.is_empty() {
-            let digest = Digest::from_content(json!(env).to_string());
+    pub(super) fn with_variables(mut self, permitted: &Map<String, Value>, env: &Env) -> Self {
+        self.env = Arc::clone(env);
+        if !permitted.is_empty() {
+            let digest = Digest::from_content(json!(permitted).to_string());
             self.setup.push_str(&digest.to_string());
         }
         self
+    }
+
+    /// Returns the digest of the variables that the `scripts` blocks of these checks permit; empty without variables.
+    fn variables_of<'v>(&self, checks: impl IntoIterator<Item = &'v Value>) -> String {
+        let mut names = BTreeSet::new();
+        checks.into_iter().for_each(|it| permitted_names(it, &mut names));
+        if names.is_empty() {
+            return String::new();
+        }
+        let values: Map<String, Value> =
+            names.into_iter().map(|it| (it.to_owned(), (self.env)(it).into())).collect();
+        Digest::from_content(json!(values).to_string()).to_string()
     }
 
     /// Returns the digest of one record. `rules` are the texts of `expect` and `assertions`. Compile them first,
     /// because compiling reads the files that they name. `rendered` is the result of [`render_rules`].
     pub(super) fn digest(&self, record: &[u8], rules: [Option<&str>; 2], rendered: &str) -> String {
         let [expect, assertions] = rules.map(|it| without_escapes(it.unwrap_or_default()));
+        let with_scripts =
+            [&expect, &assertions].into_iter().filter(|it| it.contains("\"scripts\""));
+        let with_scripts: Vec<Value> =
+            with_scripts.filter_map(|it| serde_json::from_str(it).ok()).collect();
+        let variables = self.variables_of(&with_scripts);
         let files = self.files.named_in(&[&expect, &assertions, &self.setup, rendered]);
-        let head = [self.setup.as_str(), files.as_str(), rendered]
+        let head = [self.setup.as_str(), files.as_str(), rendered, variables.as_str()]
             .map(|it| Digest::from_content(it).to_string())
             .concat();
         let text = [head.as_bytes(), record.trim_ascii()].concat();
@@ -166,6 +190,19 @@ pub(super) fn render_rules(
         }
     }
     rendered
+}
+
+/// Adds the names of the environment variables that the `scripts` blocks in a value permit.
+fn permitted_names<'v>(value: &'v Value, names: &mut BTreeSet<&'v str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|it| permitted_names(it, names)),
+        Value::Object(entries) => {
+            let permitted = entries.get("scripts").and_then(|it| it.get("env")?.as_array());
+            names.extend(permitted.into_iter().flatten().filter_map(Value::as_str));
+            entries.values().for_each(|it| permitted_names(it, names));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// Returns true if an object in the value has the key `$ref`.
@@ -265,12 +302,29 @@ mod tests {
         );
         // Scripts and the prompts of judges read the variables after the rules are compiled.
         let of_suite = |word: &str| {
-            let basis = Basis::new(&referred, &[], None).with_variables(&env(word));
+            let none: Env = Arc::new(|_: &str| None);
+            let basis = Basis::new(&referred, &[], None).with_variables(&env(word), &none);
             assert!(!basis.setup.contains(word), "{}", basis.setup);
             basis.digest(b"{}", [None, None], "")
         };
         assert_ne!(of_suite("hello"), of_suite("bye"));
         assert_eq!(of_suite("hello"), of_suite("hello"));
+        let of_check = |word: &'static str, is_named: bool| {
+            let read: Env = Arc::new(move |name: &str| (name == "WORD").then(|| word.to_owned()));
+            let check = json!({"type": "javascript", "value": "1", "scripts": {"env": ["WORD"]}});
+            let mut suite = Suite::default();
+            let mut rule = json!({"assert": [check]});
+            if is_named {
+                suite.assertion_templates.insert("named".to_owned(), check);
+                rule = json!({"assert": [{"$ref": "#/assertionTemplates/named"}]});
+            }
+            let basis = Basis::new(&referred, &[], None).with_variables(&Map::new(), &read);
+            basis.with_suite(&suite).digest(b"{}", [Some(&rule.to_string()), None], "")
+        };
+        for is_named in [false, true] {
+            assert_ne!(of_check("hello", is_named), of_check("bye", is_named));
+            assert_eq!(of_check("hello", is_named), of_check("hello", is_named));
+        }
     }
 
     #[test]

@@ -148,8 +148,8 @@ pub fn evaluate(
     let referred = Referred::new(&files);
     let read = suite.map(|it| &it.suite);
     let setup = project::setup(world, &referred, ids.as_deref(), read);
-    let mut basis = Basis::new(&referred, models.unwrap_or_default(), default);
-    basis = basis.with_variables(&setup.env);
+    let mut basis = Basis::new(&referred, models.unwrap_or_default(), default)
+        .with_variables(&setup.env, &world.env);
     if let Some(project) = suite {
         basis = basis.with_suite(&project.suite);
         if project.suite.gates.iter().any(|it| it.judge_kappa_min().is_some()) {
