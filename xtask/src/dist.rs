@@ -6,16 +6,19 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use xshell::{Shell, cmd};
 
-/// The linker arguments of the shipped binary.
+/// The arguments of the last step, which links the shipped binary.
+///
+/// The symbols are removed here, because Cargo ignores `strip` of a profile for a package with settings of its own, and
+/// `kindlm-cli` has some in `[profile.dist.package]`.
 ///
 /// LLD folds identical functions, which saves 1 % of the size. Folded functions have the same address, so code must not
 /// compare the addresses of functions. The workspace compares no such addresses. QuickJS compares the addresses of some
 /// functions, but LLD folds none of these functions. On other targets, Rust does not link with LLD.
 const LINK: &[&str] = if cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))
 {
-    &["-C", "link-arg=-Wl,--icf=all"]
+    &["-C", "strip=symbols", "-C", "link-arg=-Wl,--icf=all"]
 } else {
-    &[]
+    &["-C", "strip=symbols"]
 };
 
 /// Builds the binary with the `dist` profile, and packs it with its documents and completions.
