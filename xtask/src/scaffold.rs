@@ -12,6 +12,8 @@ struct Template {
     page: &'static str,
     /// The paths and contents of the other files.
     extra: &'static [(&'static str, &'static str)],
+    /// The content of the entry's file in `tests/it`; `None` if the tests of the crate cover every entry.
+    test: Option<&'static str>,
 }
 
 fn template(kind: Kind) -> Template {
@@ -20,11 +22,13 @@ fn template(kind: Kind) -> Template {
             code: include_str!("../templates/assertion/mod.rs.txt"),
             page: include_str!("../templates/assertion/docs.md"),
             extra: &[],
+            test: None,
         },
         Kind::Gate => Template {
             code: include_str!("../templates/gate/mod.rs.txt"),
             page: include_str!("../templates/gate/docs.md"),
             extra: &[],
+            test: None,
         },
         Kind::Provider => Template {
             code: include_str!("../templates/provider/mod.rs.txt"),
@@ -42,11 +46,13 @@ fn template(kind: Kind) -> Template {
                     include_str!("../templates/provider/error-auth.json"),
                 ),
             ],
+            test: None,
         },
         Kind::Reporter => Template {
             code: include_str!("../templates/reporter/mod.rs.txt"),
             page: include_str!("../templates/reporter/docs.md"),
             extra: &[],
+            test: Some(include_str!("../templates/reporter/test.rs.txt")),
         },
     }
 }
@@ -67,20 +73,52 @@ pub(crate) fn new(root: &Path, kind: Kind, name: &str) -> Result<Vec<String>> {
 
     let template = template(kind);
     let pages = [("mod.rs", template.code), ("docs.md", template.page)];
-    let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-    let mut lines = Vec::new();
-    for (name, text) in pages.iter().chain(template.extra) {
-        let path = folder.join(name);
-        std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
-        std::fs::write(&path, names.fill(text))?;
-        lines.push(format!("made {}", show(&path)));
+    let mut made: Vec<(PathBuf, &str)> =
+        pages.iter().chain(template.extra).map(|(name, text)| (folder.join(name), *text)).collect();
+    let mut changed = vec![(file, source, "a `mod` line and a line of `REGISTRY`")];
+    if let Some(text) = template.test {
+        let tests = root.join("crates").join(kind.package()).join("tests/it");
+        let (test, main) = (tests.join(format!("{}.rs", names.module)), tests.join("main.rs"));
+        if test.exists() {
+            bail!("{} exists already", test.display());
+        }
+        let source = std::fs::read_to_string(&main)?;
+        let mut lines: Vec<String> = source.lines().map(str::to_owned).collect();
+        let end = lines.len();
+        add_mod(&mut lines, &names.module, end);
+        made.push((test, text));
+        changed.push((main, lines.join("\n") + "\n", "a `mod` line"));
     }
-    std::fs::write(&file, source)?;
-    lines.push(format!("changed {}: a `mod` line and a line of `REGISTRY`", show(&file)));
+    let mut lines = write(root, &names, &made, &changed)?;
+    let parts = match template.test {
+        Some(_) => "the logic, the page and the test",
+        None => "the logic and the page",
+    };
     lines.push(format!(
-        "next: write the logic and the page, then `cargo xtask bless {id} && cargo test -p {}`",
+        "next: write {parts}, then `cargo xtask bless {id} && cargo test -p {}`",
         kind.package()
     ));
+    Ok(lines)
+}
+
+/// Writes the made files (path and template) and the changed files (path, text and change). Returns a line for each.
+fn write(
+    root: &Path,
+    names: &Names,
+    made: &[(PathBuf, &str)],
+    changed: &[(PathBuf, String, &str)],
+) -> Result<Vec<String>> {
+    let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+    let mut lines = Vec::new();
+    for (path, text) in made {
+        std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
+        std::fs::write(path, names.fill(text))?;
+        lines.push(format!("made {}", show(path)));
+    }
+    for (path, text, change) in changed {
+        std::fs::write(path, text)?;
+        lines.push(format!("changed {}: {change}", show(path)));
+    }
     Ok(lines)
 }
 
@@ -165,28 +203,7 @@ fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
         .iter()
         .position(|line| line.contains("static REGISTRY"))
         .context("the registry's file has no `static REGISTRY`")?;
-    // Attributes and comments belong to the line below them.
-    let is_above = |line: &String| line.starts_with("#[") || line.starts_with("//");
-    let start_of =
-        |line: usize| line - lines[..line].iter().rev().take_while(|it| is_above(it)).count();
-    // The entries are in the last block of `mod` lines before the slice. Other modules may be in earlier blocks.
-    let place = match lines[..registry].iter().rposition(|line| module_of(line).is_some()) {
-        None => start_of(registry),
-        Some(last) => {
-            let in_block = |line: &String| module_of(line).is_some() || is_above(line);
-            let first =
-                last + 1 - lines[..=last].iter().rev().take_while(|it| in_block(it)).count();
-            // A comment at the beginning belongs to the whole block.
-            let comments = lines[first..].iter().take_while(|it| it.starts_with("//")).count();
-            let first = first + comments;
-            // rustfmt sorts by the name, even if some lines begin with `pub`.
-            (first..=last)
-                .find(|&at| module_of(&lines[at]).is_some_and(|it| it > module))
-                .map_or(last + 1, |at| start_of(at).max(first))
-        }
-    };
-    let new_mod = format!("mod {module};");
-    lines.insert(place, new_mod);
+    add_mod(&mut lines, module, registry);
 
     let text = lines.join("\n") + "\n";
     let start = text.find("static REGISTRY").context("no `static REGISTRY`")?;
@@ -204,6 +221,31 @@ fn add_lines(source: &str, module: &str, kind: Kind) -> Result<String> {
     }
     let list = entries.join(",\n    ");
     Ok(format!("{}\n    {list},\n{}", &text[..open], &text[close..]))
+}
+
+/// Adds `mod x;` in alphabetical order to the last block of `mod` lines above the line with the index `end`.
+fn add_mod(lines: &mut Vec<String>, module: &str, end: usize) {
+    // Attributes and comments belong to the line below them.
+    let is_above = |line: &String| line.starts_with("#[") || line.starts_with("//");
+    let start_of =
+        |line: usize| line - lines[..line].iter().rev().take_while(|it| is_above(it)).count();
+    // The entries are in the last block. Other modules may be in earlier blocks.
+    let place = match lines[..end].iter().rposition(|line| module_of(line).is_some()) {
+        None => start_of(end),
+        Some(last) => {
+            let in_block = |line: &String| module_of(line).is_some() || is_above(line);
+            let first =
+                last + 1 - lines[..=last].iter().rev().take_while(|it| in_block(it)).count();
+            // A comment at the beginning belongs to the whole block.
+            let comments = lines[first..].iter().take_while(|it| it.starts_with("//")).count();
+            let first = first + comments;
+            // rustfmt sorts by the name, even if some lines begin with `pub`.
+            (first..=last)
+                .find(|&at| module_of(&lines[at]).is_some_and(|it| it > module))
+                .map_or(last + 1, |at| start_of(at).max(first))
+        }
+    };
+    lines.insert(place, format!("mod {module};"));
 }
 
 #[cfg(test)]
@@ -224,12 +266,11 @@ mod tests {
         let version = format!("since: \"{}\",", env!("CARGO_PKG_VERSION"));
         for kind in Kind::ALL {
             let names = Names::new("words", kind).unwrap();
-            let Template { code, page, extra } = template(kind);
+            let Template { code, page, extra, test } = template(kind);
             let code = names.fill(code);
             assert!(code.contains(&version), "{kind:?}: {code}");
-            for text in
-                [code, names.fill(page)].into_iter().chain(extra.iter().map(|it| names.fill(it.1)))
-            {
+            let others = extra.iter().map(|it| it.1).chain(test).map(|it| names.fill(it));
+            for text in [code, names.fill(page)].into_iter().chain(others) {
                 assert!(!text.contains("{{"), "{kind:?}: {text}");
             }
         }

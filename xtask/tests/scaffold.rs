@@ -117,7 +117,8 @@ fn new_entries_compile_and_pass_and_a_forgotten_piece_is_found() {
     forget(&scratch);
 }
 
-/// Checks that `new` listed the registry's file and all files of the folder that it made.
+/// Checks that `new` listed the registry's file, all files of the folder that it made, and the test of the entry with
+/// its `mod` line.
 fn every_new_file_is_listed(scratch: &Scratch, said: &str) {
     let listed: Vec<&str> = said.lines().filter_map(|it| it.strip_prefix("made ")).collect();
     let folder = Path::new(listed[0]).parent().unwrap();
@@ -134,7 +135,16 @@ fn every_new_file_is_listed(scratch: &Scratch, said: &str) {
             }
         }
     }
-    let mut listed: Vec<String> = listed.into_iter().map(str::to_owned).collect();
+    let (tests, mut listed): (Vec<String>, Vec<String>) =
+        listed.iter().map(|it| (*it).to_owned()).partition(|it| it.contains("/tests/it/"));
+    for test in tests {
+        let path = scratch.path(&test);
+        assert!(path.is_file(), "{test}");
+        let module = path.file_stem().unwrap().to_str().unwrap();
+        let main = std::fs::read_to_string(path.with_file_name("main.rs")).unwrap();
+        assert!(main.lines().any(|it| it == format!("mod {module};")), "{test}: {main}");
+        assert!(said.contains("/tests/it/main.rs: a `mod` line"), "{said}");
+    }
     listed.sort();
     expected.sort();
     assert_eq!(listed, expected);
