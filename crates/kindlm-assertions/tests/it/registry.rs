@@ -139,7 +139,7 @@ fn every_code_has_an_example_and_every_example_a_declared_code() {
         for code in &declared {
             if !seen.contains(*code) {
                 complaints.push(format!(
-                    "`{id}`: no example gives `{code}`; add one to its docs.md (fences `yaml expect`, `yaml execution`, `results`) and run `cargo xtask bless`"
+                    "`{id}`: no example gives `{code}`; add one to its docs.md (fences `yaml expect`, `yaml execution`, `results`) and run `cargo xtask bless {id}`"
                 ));
             }
         }

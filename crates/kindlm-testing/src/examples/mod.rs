@@ -142,7 +142,9 @@ fn check_or_bless(
     if failures.is_empty() {
         Ok(cases.len())
     } else {
-        Err(format!("{failures}If the new results are right, run `cargo xtask bless`."))
+        // The first line of a page is its id.
+        let id = docs.lines().next().unwrap_or_default().trim_start_matches("# ").trim_matches('`');
+        Err(format!("{failures}If the new results are right, run `cargo xtask bless {id}`."))
     }
 }
 
@@ -230,7 +232,7 @@ mod tests {
         let message = check_or_bless(&page, false, run).unwrap_err();
         assert!(message.contains("page.md:13: the results differ"), "{message}");
         assert!(message.contains("-old\n+new"), "{message}");
-        assert!(message.contains("cargo xtask bless"), "{message}");
+        assert!(message.contains("cargo xtask bless page`"), "{message}");
         assert_eq!(check(&page, |case| Ok(case.expected.text.clone())), Ok(2));
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -129,7 +129,7 @@ fn every_exchange_is_written_and_read_as_recorded() {
             assert_eq!(
                 normal(&exchange),
                 normal(&played),
-                "{place}: run with KINDLM_BLESS=1 to write what the codec makes of it"
+                "{place}: if the new results are right, run `cargo xtask bless {provider}`"
             );
         }
     }
