@@ -141,7 +141,7 @@ impl Reader<'_> {
 
 /// The keys for the content, calls and counts of an answer. Duplicates of these keys are errors, because JSON parsers
 /// would only keep the last value.
-const SAID: [&str; 19] = [
+const SAID: [&str; 20] = [
     "arguments",
     "candidates",
     "choices",
@@ -153,6 +153,7 @@ const SAID: [&str; 19] = [
     "input",
     "message",
     "name",
+    "output",
     "parts",
     "refusal",
     "stop_reason",
