@@ -17,7 +17,7 @@ use crate::references::{self, ModulePath, Modules};
 /// Each is a sorted list of files, named by their module paths, such as `b::c`. Fails if a file cannot be read or
 /// parsed.
 pub(crate) fn of_crate(src: &Path, files: &[PathBuf]) -> Result<Vec<Vec<String>>> {
-    Ok(circles(&references::read(src, files)?))
+    Ok(circles(&references::read_modules(src, files)?))
 }
 
 fn circles(modules: &Modules) -> Vec<Vec<String>> {

@@ -20,7 +20,7 @@ use crate::registries::{self, Kind};
 pub(crate) fn check(root: &Path, kind: Kind, src: &Path, files: &[PathBuf]) -> Result<Vec<String>> {
     let entries = entries(root, kind, src)?;
     ensure!(!entries.is_empty(), "{}: the registry has no entries", kind.package());
-    let modules = references::read(src, files)?;
+    let modules = references::read_modules(src, files)?;
     let mut findings = BTreeSet::new();
     for path in modules.keys() {
         let Some(entry) = entry_of(&entries, path) else { continue };

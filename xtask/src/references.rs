@@ -40,7 +40,7 @@ pub(crate) struct Module {
 }
 
 /// Reads the references between the files of a crate. Fails if a file cannot be read or parsed.
-pub(crate) fn read(src: &Path, files: &[PathBuf]) -> Result<Modules> {
+pub(crate) fn read_modules(src: &Path, files: &[PathBuf]) -> Result<Modules> {
     let mut modules = Modules::new();
     for file in files {
         let inside = file.strip_prefix(src)?.with_extension("");
