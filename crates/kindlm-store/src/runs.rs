@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use kindlm_types::{CaseResult, Report};
 use kindlm_wire::mutation::{self, MutationReport};
 use kindlm_wire::v1::RunHead;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::io_error::is_absent;
@@ -284,21 +285,25 @@ impl Runs {
     /// Returns `None` if there is no result, or if the result is about another run or has another version. Fails if the
     /// file cannot be read or parsed.
     pub fn mutation(report: &Path, run: &str) -> Result<Option<MutationReport>, StoreError> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            schema_version: Option<Value>,
+        }
         let path = report.with_file_name(Self::MUTATION);
         let failed = |err: io::Error| StoreError::io("read", &path, &err);
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
+        let json = match fs::read(&path) {
+            Ok(json) => json,
             Err(err) if is_absent(&err) => return Ok(None),
             Err(err) => return Err(failed(err)),
         };
-        let found: Value =
-            serde_json::from_str(&text).map_err(|err| failed(io::Error::from(err)))?;
+        let invalid = |err: serde_json::Error| failed(io::Error::from(err));
         // Another version may have another format.
-        if found.get("schemaVersion").is_some_and(|it| *it != mutation::VERSION) {
+        let version: Version = serde_json::from_slice(&json).map_err(invalid)?;
+        if version.schema_version.is_some_and(|it| it != mutation::VERSION) {
             return Ok(None);
         }
-        let found: MutationReport =
-            serde_json::from_value(found).map_err(|err| failed(io::Error::from(err)))?;
+        let found: MutationReport = serde_json::from_slice(&json).map_err(invalid)?;
         Ok(Some(found).filter(|it| it.run == run))
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -76,7 +76,7 @@ fn scan(
     on_case: &mut dyn FnMut(CaseResult, Range<u64>),
 ) -> Result<(File, Report), ReportError> {
     let file = seekable(path).map_err(|err| StoreError::io("read", path, &err))?;
-    let report = read_report(BufReader::with_capacity(1 << 16, &file), on_case)?;
+    let report = read_report(&file, on_case)?;
     Ok((file, report))
 }
 

@@ -63,10 +63,16 @@ pub fn parse_report(json: &[u8]) -> Result<Report, WireError> {
     // Check the version first: a later version may have another format, and the error must name the version.
     let Version { schema_version } = serde_json::from_slice(json)?;
     match schema_version {
-        None => Err(WireError::NoVersion),
-        Some(found) if found != v1::VERSION => Err(WireError::Version { found: found.to_string() }),
-        Some(_) => Report::try_from(serde_json::from_slice::<v1::Report>(json)?),
+        None => return Err(WireError::NoVersion),
+        Some(found) if found != v1::VERSION => {
+            return Err(WireError::Version { found: found.to_string() });
+        }
+        Some(_) => {}
     }
+    let mut cases = Vec::new();
+    let mut report = read_report(json, &mut |case, _| cases.push(case))?;
+    report.cases = cases;
+    Ok(report)
 }
 
 /// Deserializes a list or map of user input. `null` means empty.

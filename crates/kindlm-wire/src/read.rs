@@ -2,11 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::ops::Range;
 
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
 use serde_json::{Map, Value};
 
 use super::{WireError, v1};
@@ -18,11 +20,18 @@ pub type OnCase<'a> = dyn FnMut(CaseResult, Range<u64>) + 'a;
 /// Reads a report of any supported version, one case at a time.
 ///
 /// Each case is passed to `on_case`, and the returned report has no cases. Use [`parse_case`] for the JSON in the byte
-/// range of a case. Give a buffered reader, because single bytes are read.
+/// range of a case.
 ///
 /// Fails if the data is not a valid report. The cases before the invalid part have then already been passed to
 /// `on_case`.
-pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
+pub fn read_report(mut reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
+    read(&mut reader, on_case)
+}
+
+/// Reads a report. A generic reader would compile the parser of all fields again in each crate that reads reports.
+fn read(reader: &mut dyn Read, on_case: &mut OnCase<'_>) -> Result<Report, WireError> {
+    // The parser reads single bytes.
+    let reader = BufReader::with_capacity(1 << 16, reader);
     let at = Cell::new(0);
     let context = Context { at: &at, on_case: RefCell::new(on_case), refused: RefCell::new(None) };
     let mut json = serde_json::Deserializer::from_reader(Counted { reader, at: &at });
@@ -34,7 +43,7 @@ pub fn read_report(reader: impl Read, on_case: &mut OnCase<'_>) -> Result<Report
     if !head.contains_key(VERSION) {
         return Err(WireError::NoVersion);
     }
-    Report::try_from(serde_json::from_value::<v1::Report>(head.into())?)
+    serde_json::from_value::<v1::Report<IgnoredAny>>(head.into())?.into_report(|_| Ok(Vec::new()))
 }
 
 /// Parses the JSON of one case of a report. Fails if the JSON is not a valid case.

@@ -318,4 +318,25 @@ mod tests {
             assert_eq!(parse_report(&json).unwrap(), report);
         }
     }
+
+    /// Cases are parsed one at a time, and an error has its place in the whole text.
+    #[test]
+    fn errors_of_cases_have_the_place_in_the_report() {
+        let report = v1::Report::from(&sample_report());
+        for json in [
+            serde_json::to_string(&report).unwrap(),
+            serde_json::to_string_pretty(&report).unwrap(),
+        ] {
+            let keys: Vec<_> = json.match_indices("\"outcome\"").map(|(at, _)| at + 1).collect();
+            assert!(keys.len() > 20, "{}", keys.len());
+            for at in keys {
+                let mut json = json.clone();
+                json.replace_range(at..at + 1, "O");
+                let expected = serde_json::from_str::<v1::Report>(&json).unwrap_err();
+                assert!(expected.to_string().starts_with("missing field `outcome` at line"));
+                let found = parse_report(json.as_bytes()).unwrap_err().to_string();
+                assert_eq!(found, format!("not a KindLM report: {expected}"));
+            }
+        }
+    }
 }

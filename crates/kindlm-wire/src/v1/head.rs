@@ -182,7 +182,7 @@ impl RunHead {
 
     /// Parses the JSON text of a head. Fails if the text is not a head, or has an unsupported version.
     pub fn parse(json: &str) -> Result<Self, WireError> {
-        let head: Self = serde_json::from_str(json)?;
+        let head: Self = serde_json::from_slice(json.as_bytes())?;
         if head.schema_version != VERSION {
             return Err(WireError::Version { found: head.schema_version.to_string() });
         }

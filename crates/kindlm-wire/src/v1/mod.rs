@@ -389,22 +389,31 @@ impl TryFrom<Report> for kindlm_types::Report {
     type Error = WireError;
 
     fn try_from(wire: Report) -> Result<Self, WireError> {
-        if wire.schema_version != VERSION {
-            return Err(WireError::Version { found: wire.schema_version.to_string() });
+        wire.into_report(|cases| cases.into_iter().map(TryInto::try_into).collect())
+    }
+}
+
+impl<Cases> Report<Cases> {
+    pub(crate) fn into_report(
+        self,
+        cases: impl FnOnce(Cases) -> Result<Vec<kindlm_types::CaseResult>, WireError>,
+    ) -> Result<kindlm_types::Report, WireError> {
+        if self.schema_version != VERSION {
+            return Err(WireError::Version { found: self.schema_version.to_string() });
         }
-        Ok(Self {
-            run: wire.run.into(),
-            suite: wire.suite.into(),
-            shard: wire.shard.map(Into::into),
-            models: wire.models.into_iter().map(Into::into).collect(),
-            cases: wire.cases.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?,
-            skipped: wire.skipped.into_iter().map(Into::into).collect(),
-            gates: wire.gates.into_iter().map(Into::into).collect(),
-            derived: wire.derived_metrics.into_iter().map(Into::into).collect(),
-            compliance: wire.compliance.map(Into::into),
-            warnings: wire.warnings,
-            comparison: wire.comparison,
-            canaries: wire.canaries,
+        Ok(kindlm_types::Report {
+            run: self.run.into(),
+            suite: self.suite.into(),
+            shard: self.shard.map(Into::into),
+            models: self.models.into_iter().map(Into::into).collect(),
+            cases: cases(self.cases)?,
+            skipped: self.skipped.into_iter().map(Into::into).collect(),
+            gates: self.gates.into_iter().map(Into::into).collect(),
+            derived: self.derived_metrics.into_iter().map(Into::into).collect(),
+            compliance: self.compliance.map(Into::into),
+            warnings: self.warnings,
+            comparison: self.comparison,
+            canaries: self.canaries,
         })
     }
 }
