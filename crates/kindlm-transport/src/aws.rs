@@ -2,12 +2,17 @@
 
 use std::time::SystemTime;
 
+#[cfg(feature = "aws")]
 use aws_credential_types::Credentials;
+#[cfg(feature = "aws")]
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+#[cfg(feature = "aws")]
 use aws_sigv4::sign::v4;
 use kindlm_types::{ProviderError, ProviderErrorKind};
 use reqwest::Url;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue as RawValue};
+#[cfg(feature = "aws")]
+use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue as RawValue};
 
 use super::AwsAuth;
 
@@ -20,6 +25,7 @@ pub(super) enum AwsAccess {
     /// A key that is sent as a bearer token.
     Key(String),
     /// Credentials that sign each request.
+    #[cfg(feature = "aws")]
     Signed { credentials: Credentials, auth: AwsAuth },
 }
 
@@ -30,26 +36,49 @@ impl AwsAccess {
         auth: &AwsAuth,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ProviderError> {
-        // A value that was read from a file often ends with a line break.
-        let value = |name: &str| {
-            let value = env(name).unwrap_or_default().trim().to_owned();
-            (!value.is_empty()).then_some(value)
-        };
-        if let Some(key) = auth.key.as_deref().and_then(value) {
-            return Ok(Self::Key(key));
+        match auth.key.as_deref().and_then(|it| value(env, it)) {
+            Some(key) => Ok(Self::Key(key)),
+            None => Self::signed(provider, auth, env),
         }
-        let (Some(access), Some(secret)) = (value(ACCESS_KEY), value(SECRET_KEY)) else {
+    }
+
+    /// Reads the credentials of a signature from the environment. Fails if there are none.
+    #[cfg(feature = "aws")]
+    fn signed(
+        provider: &str,
+        auth: &AwsAuth,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ProviderError> {
+        let (Some(access), Some(secret)) = (value(env, ACCESS_KEY), value(env, SECRET_KEY)) else {
             return Err(missing(provider, auth));
         };
-        let credentials =
-            Credentials::new(access, secret, value(SESSION_TOKEN), None, "environment");
+        let token = value(env, SESSION_TOKEN);
+        let credentials = Credentials::new(access, secret, token, None, "environment");
         Ok(Self::Signed { credentials, auth: auth.clone() })
+    }
+
+    /// Fails, because this build cannot sign requests.
+    #[cfg(not(feature = "aws"))]
+    fn signed(
+        provider: &str,
+        auth: &AwsAuth,
+        _env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ProviderError> {
+        let key = auth.key.as_ref().map(|it| format!(", or set an API key in `{it}`"));
+        let message = format!(
+            "this build of KindLM cannot sign requests to AWS; `cargo install --path crates/kindlm-cli --features full` \
+             builds one that can{}",
+            key.unwrap_or_default()
+        );
+        let err = ProviderError::new(ProviderErrorKind::Unsupported, provider, message);
+        Err(ProviderError { attempts: 0, ..err })
     }
 
     /// Returns the secrets, which must be redacted.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match self {
             Self::Key(key) => (key.as_str(), None),
+            #[cfg(feature = "aws")]
             Self::Signed { credentials, .. } => {
                 (credentials.secret_access_key(), credentials.session_token())
             }
@@ -60,6 +89,10 @@ impl AwsAccess {
     /// Adds the authorization to the headers of a request.
     ///
     /// A signature is valid for a few minutes after `now`, so each attempt needs a new one.
+    #[cfg_attr(
+        not(feature = "aws"),
+        expect(unused_variables, reason = "only a signature depends on the request and the time")
+    )]
     pub(super) fn authorize(
         &self,
         (method, url): (&str, &Url),
@@ -69,6 +102,7 @@ impl AwsAccess {
     ) -> Result<(), String> {
         match self {
             Self::Key(key) => insert(headers, "authorization", &format!("Bearer {key}")),
+            #[cfg(feature = "aws")]
             Self::Signed { credentials, auth } => {
                 let signed = signature(credentials, auth, (method, url), headers, body, now)?;
                 signed.iter().try_for_each(|(name, value)| insert(headers, name, value))
@@ -77,7 +111,15 @@ impl AwsAccess {
     }
 }
 
+/// Returns the trimmed value of a variable; `None` if it is unset or blank.
+fn value(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Option<String> {
+    // A value that was read from a file often ends with a line break.
+    let value = env(name).unwrap_or_default().trim().to_owned();
+    (!value.is_empty()).then_some(value)
+}
+
 /// Returns the headers of a signature.
+#[cfg(feature = "aws")]
 fn signature(
     credentials: &Credentials,
     auth: &AwsAuth,
@@ -116,6 +158,7 @@ fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), String
     Ok(())
 }
 
+#[cfg(feature = "aws")]
 fn missing(provider: &str, auth: &AwsAuth) -> ProviderError {
     let key = auth.key.as_ref().map(|it| format!(", or an API key in `{it}`")).unwrap_or_default();
     let message = format!(
@@ -127,7 +170,7 @@ fn missing(provider: &str, auth: &AwsAuth) -> ProviderError {
     err
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "aws"))]
 mod tests {
     use std::time::Duration;
 

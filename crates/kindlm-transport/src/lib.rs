@@ -3,7 +3,8 @@
 //! Codecs build requests and decode responses. Only the transport reads environment variables, and only the transport
 //! waits for rate limits and retries. The HTTP client is built on the first request. Without the feature `http`, the
 //! crate has only the types of [requests](HttpRequest) and [responses](HttpResponse), [`StructuredOutput`] and
-//! [`Limits`](limit::Limits).
+//! [`Limits`](limit::Limits). Without the feature `aws`, the client cannot sign requests to AWS, and needs a bearer
+//! token. Without the feature `http2`, the client speaks HTTP/1.1.
 
 #[cfg(feature = "http")]
 mod advice;
