@@ -53,7 +53,7 @@ fn tools(folder: &Path) -> Option<PathBuf> {
 fn wheel(maturin: &Path, crate_name: &str, features: &[&str], folder: &Path) -> PathBuf {
     let manifest = format!("crates/{crate_name}/Cargo.toml");
     let mut maturin = Command::new(maturin);
-    maturin.args(["build", "--locked", "--profile", "dev", "--manifest-path"]).arg(manifest);
+    maturin.args(["build", "--locked", "--profile", "quick", "--manifest-path"]).arg(manifest);
     maturin.arg("--out").arg(folder).args(features).current_dir(root());
     // The build script of ring depends on these variables, and a test has other values than `cargo run`.
     for (name, _) in std::env::vars() {
