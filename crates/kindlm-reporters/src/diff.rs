@@ -2,7 +2,8 @@
 
 use kindlm_types::{AssertionResult, ResultEvidence};
 use serde_json::Value;
-use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
+use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::{ChangeTag, DiffOp, diff_ratio};
 
 /// The maximum number of lines that are compared, in both texts together.
 ///
@@ -136,15 +137,20 @@ fn between_lines(old: &[&str], new: &[&str]) -> Vec<DiffLine> {
     if middle_old.len() + middle_new.len() > LINES {
         replace(&mut lines, middle_old, middle_new);
     } else {
-        let diff =
-            TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(middle_old, middle_new);
-        for op in diff.ops() {
-            add(&mut lines, *op, middle_old, middle_new);
+        for op in operations(middle_old, middle_new) {
+            add(&mut lines, op, middle_old, middle_new);
         }
     }
     let last = &rest_old[rest_old.len() - end..];
     lines.extend(last.iter().map(|it| DiffLine::plain(LineKind::Same, it)));
     lines
+}
+
+/// Compares two lists. `similar::TextDiff` would compile every algorithm of that crate into the program.
+fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
+    let Ok(()) = myers::diff(&mut hook, old, 0..old.len(), new, 0..new.len());
+    hook.into_inner().into_inner().into_ops()
 }
 
 fn add(lines: &mut Vec<DiffLine>, op: DiffOp, old: &[&str], new: &[&str]) {
@@ -185,12 +191,12 @@ fn compare_words(old: &str, new: &str) -> (Segments, Segments) {
     if left.len() + right.len() > WORDS {
         return around_change(&left, &right);
     }
-    let diff = TextDiff::configure().algorithm(Algorithm::Myers).diff_slices(&left, &right);
-    if diff.ratio() < ALIKE {
+    let operations = operations(&left, &right);
+    if diff_ratio(&operations, left.len(), right.len()) < ALIKE {
         return around_change(&left, &right);
     }
     let (mut removed, mut added) = (Segments::new(), Segments::new());
-    for change in diff.iter_all_changes() {
+    for change in operations.iter().flat_map(|it| it.iter_changes(&left[..], &right[..])) {
         match change.tag() {
             ChangeTag::Equal => {
                 push(&mut removed, false, change.value());

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::DiffOp;
+use similar::algorithms::{Capture, Compact, Replace, myers};
 
 /// The difference of two values.
 #[derive(Clone, Debug, PartialEq)]
@@ -120,7 +121,7 @@ fn arrays(place: &str, old: &[Value], new: &[Value], units: &mut Vec<Unit>) -> D
         }
     };
     let mut entries = Vec::new();
-    for operation in capture_diff_slices(Algorithm::Myers, &keys(old), &keys(new)) {
+    for operation in operations(&keys(old), &keys(new)) {
         let (then, now) = (operation.old_range(), operation.new_range());
         // Replaced entries are paired in order if the old and the new list have the same number of replaced entries.
         let pairs = match operation {
@@ -141,6 +142,13 @@ fn arrays(place: &str, old: &[Value], new: &[Value], units: &mut Vec<Unit>) -> D
     Difference::Array(entries)
 }
 
+/// Compares two lists. `similar::capture_diff_slices` would compile every algorithm of that crate into the program.
+fn operations(old: &[String], new: &[String]) -> Vec<DiffOp> {
+    let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
+    let Ok(()) = myers::diff(&mut hook, old, 0..old.len(), new, 0..new.len());
+    hook.into_inner().into_inner().into_ops()
+}
+
 fn texts(place: &str, old: &str, new: &str, units: &mut Vec<Unit>) -> Difference {
     let lines = |text: &str| text.split_inclusive('\n').map(str::to_owned).collect::<Vec<_>>();
     let (old, new) = (lines(old), lines(new));
@@ -151,7 +159,7 @@ fn texts(place: &str, old: &str, new: &str, units: &mut Vec<Unit>) -> Difference
         units.push(Unit { place, removed: shown(before), added: shown(after) });
         Lines::Unit(units.len() - 1, [before.to_vec(), after.to_vec()])
     };
-    for operation in capture_diff_slices(Algorithm::Myers, &old, &new) {
+    for operation in operations(&old, &new) {
         let (then, now) = (operation.old_range(), operation.new_range());
         let line = now.start;
         let before = old.get(then).unwrap_or_default();
