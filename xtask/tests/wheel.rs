@@ -72,9 +72,10 @@ fn wheels_install_side_by_side_and_run() {
     let folder = tempfile::tempdir().unwrap();
     let Some(tools) = tools(&folder.path().join("tools")) else { return };
     let (root, maturin) = (root(), tools.join("maturin"));
-    // Use the features and the profile of `cargo run`, to reuse its artifacts. A released wheel has all features.
+    // Use few features and the profile of `cargo run`, to reuse its artifacts. The checks of the module run JavaScript. A
+    // released wheel has all features.
     let wheels = folder.path().join("program");
-    let program = wheel(&maturin, "kindlm-cli", &["--features", "default"], &wheels);
+    let program = wheel(&maturin, "kindlm-cli", &["--features", "javascript"], &wheels);
 
     let expected = format!("kindlm {}\n", env!("CARGO_PKG_VERSION"));
     let programs = environment(&folder.path().join("project"));
@@ -96,8 +97,8 @@ fn wheels_install_side_by_side_and_run() {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         return programs::not_run("pypi", &format!("pip cannot install {PYARROW}: {stderr}"));
     }
-    let module =
-        wheel(&maturin, "kindlm-python", &["--no-default-features"], &folder.path().join("module"));
+    let features = ["--no-default-features", "--features", "javascript"];
+    let module = wheel(&maturin, "kindlm-python", &features, &folder.path().join("module"));
     // One wheel is for all versions of Python from 3.10.
     assert!(module.to_string_lossy().contains("-cp310-abi3-"), "{}", module.display());
     let mut pip = Command::new(programs.join("pip"));

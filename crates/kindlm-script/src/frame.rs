@@ -5,7 +5,9 @@
 //! to avoid escaping and parsing them.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
+#[cfg(feature = "javascript")]
+use std::io::{Read, Write};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -96,6 +98,7 @@ pub(crate) enum Usage {
     Provider,
 }
 
+#[cfg(feature = "javascript")]
 impl Usage {
     /// Returns the name in the protocol.
     pub(crate) fn as_str(self) -> &'static str {
@@ -305,6 +308,7 @@ fn part<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
 
 /// Reads the bytes of one frame, without the total length. Returns `None` at the end of the stream. Fails if the frame
 /// is too long, incomplete or unreadable.
+#[cfg(feature = "javascript")]
 pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 4];
     match from.read_exact(&mut length) {
@@ -322,6 +326,7 @@ pub(crate) fn read_frame(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Writes an encoded frame.
+#[cfg(feature = "javascript")]
 pub(crate) fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.write_all(bytes)?;
     to.flush()

@@ -7,7 +7,7 @@ use kindlm_types::script::ScriptRuntime;
 use tokio::process::Command;
 
 use super::HostOptions;
-use crate::worker::TYPESCRIPT;
+use crate::typescript::TYPESCRIPT;
 
 /// The environment variables that interpreters and their packages need. The host passes each of these variables to
 /// interpreters, if the variable is set.

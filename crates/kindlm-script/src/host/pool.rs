@@ -54,6 +54,8 @@ impl Pool {
         question: ScriptQuestion,
         compile_only: bool,
     ) -> Result<ScriptAnswer, ScriptError> {
+        #[cfg(not(feature = "javascript"))]
+        crate::missing::check(self.runtime)?;
         let (answer, answered) = oneshot::channel();
         let grow = {
             let mut queue = self.queue();

@@ -11,19 +11,16 @@ mod native;
 mod pure;
 mod shared;
 mod state;
-mod typescript;
 
 use std::rc::Rc;
 
 use crate::frame::FromWorker;
+use crate::typescript;
 use engine::Engine;
 use state::State;
 
 /// The stack size of the script thread, in bytes. The engine's own limit is much smaller.
 const STACK: usize = 16 << 20;
-
-/// The argument that makes the worker program convert TypeScript from stdin. The next argument is the path of the file.
-pub(crate) const TYPESCRIPT: &str = "typescript";
 
 /// Runs a worker until its stdin ends or it should be replaced. Returns the exit code for the process: 0, or 70 after an
 /// error.
@@ -33,9 +30,8 @@ pub(crate) const TYPESCRIPT: &str = "typescript";
 /// converts TypeScript from stdin instead.
 pub fn main() -> u8 {
     lockdown::close_inherited();
-    let mut args = std::env::args().skip_while(|it| it != TYPESCRIPT).skip(1);
-    if let Some(path) = args.next() {
-        return to_javascript(&path);
+    if let Some(exit_code) = typescript::convert_stdin() {
+        return exit_code;
     }
     let worker = std::thread::Builder::new().name("script".to_owned()).stack_size(STACK);
     let served = match worker.spawn(serve) {
@@ -46,28 +42,6 @@ pub fn main() -> u8 {
         Ok(Ok(())) => 0,
         Ok(Err(message)) => complain(&message),
         Err(_) => complain("the engine failed"),
-    }
-}
-
-/// Converts TypeScript from stdin, and writes the JavaScript to stdout. Returns the exit code: 0, or 70 after an error.
-fn to_javascript(path: &str) -> u8 {
-    use std::io::{Read as _, Write as _};
-
-    let mut text = String::new();
-    let made = match std::io::stdin().read_to_string(&mut text) {
-        Ok(_) => typescript::strip(path, text),
-        Err(err) => Err(format!("`{path}`: {err}")),
-    };
-    let written = made.and_then(|code| {
-        std::io::stdout().write_all(code.as_bytes()).map_err(|err| err.to_string())
-    });
-    match written {
-        Ok(()) => 0,
-        Err(message) => {
-            // If stderr is closed, nothing can be reported; the exit code still shows the failure.
-            let _ = writeln!(std::io::stderr(), "{message}");
-            70
-        }
     }
 }
 

@@ -307,7 +307,7 @@ impl State {
         if !modules.known.contains_key(&path) {
             let text = String::from_utf8(content)
                 .map_err(|_| bad(format!("`{path}` is not UTF-8 text: save it as UTF-8")))?;
-            let text = super::typescript::strip(&path, text).map_err(bad)?;
+            let text = crate::typescript::strip(&path, text).map_err(bad)?;
             let source =
                 Source { path: path.clone(), text: text.into(), format, unit: OnceCell::new() };
             modules.known.insert(path.clone(), Rc::new(source));

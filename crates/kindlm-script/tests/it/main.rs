@@ -1,4 +1,5 @@
 //! Tests of scripts: correct results, and the limits of their permissions.
+#![cfg(feature = "javascript")]
 
 mod bodies;
 mod builtins;

@@ -221,6 +221,8 @@ pub enum ScriptErrorKind {
     Load,
     /// The runtime is not installed, or could not be started.
     Runtime,
+    /// This build of KindLM is without the runtime.
+    Unsupported,
     /// An internal error of the script host.
     Internal,
 }

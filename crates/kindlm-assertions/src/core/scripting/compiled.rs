@@ -10,7 +10,8 @@ use crate::Setup;
 
 /// Compiles a script without running it.
 ///
-/// Only errors of the script itself are problems. A missing interpreter is reported when the script runs.
+/// Only errors of the script itself, and a build without the engine, are problems. A missing interpreter is reported when
+/// the script runs.
 pub(crate) fn compiled(
     setup: &Setup<'_>,
     runtime: ScriptRuntime,
@@ -34,6 +35,35 @@ pub(crate) fn compiled(
                 _ => problem,
             })
         }
+        Err(err) if err.kind == ScriptErrorKind::Unsupported => Err(Problem::new("", err.message)),
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kindlm_types::NoFiles;
+    use kindlm_types::script::ScriptError;
+    use serde_json::{Map, json};
+
+    use super::*;
+
+    #[test]
+    fn a_build_without_the_engine_is_a_problem_of_each_script() {
+        let block = json!({"assert": [
+            {"type": "javascript", "value": "true"},
+            {"type": "contains", "value": "x", "transform": "output.trim()"},
+        ]});
+        for (kind, expected) in [
+            (ScriptErrorKind::Unsupported, &["/assert/0/value", "/assert/1/transform"][..]),
+            (ScriptErrorKind::Runtime, &[]),
+        ] {
+            let mut setup = Setup::new(&NoFiles, None);
+            setup.compile_script = Some(Arc::new(move |_| Err(ScriptError::new(kind, "none"))));
+            let (_, problems) = crate::compile_with(&block, &setup, &Map::new());
+            let places: Vec<&str> = problems.iter().map(|it| it.pointer.as_str()).collect();
+            assert_eq!(places, expected, "{problems:?}");
+            assert!(problems.iter().all(|it| it.message.ends_with("none")), "{problems:?}");
+        }
     }
 }

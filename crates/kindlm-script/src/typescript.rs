@@ -1,5 +1,28 @@
 //! Converts TypeScript to JavaScript.
 
+use std::io::{Read as _, Write as _};
+
+/// The argument that makes the worker program convert TypeScript from stdin. The next argument is the path of the file.
+pub(crate) const TYPESCRIPT: &str = "typescript";
+
+/// Converts TypeScript from stdin, and writes the JavaScript to stdout. Returns the exit code: 0, or 70 after an error.
+/// Returns `None` if the process has no argument [`TYPESCRIPT`].
+pub(crate) fn convert_stdin() -> Option<u8> {
+    let path = std::env::args().skip_while(|it| it != TYPESCRIPT).nth(1)?;
+    let mut text = String::new();
+    let made = match std::io::stdin().read_to_string(&mut text) {
+        Ok(_) => strip(&path, text),
+        Err(err) => Err(format!("`{path}`: {err}")),
+    };
+    let written = made.and_then(|code| {
+        std::io::stdout().write_all(code.as_bytes()).map_err(|err| err.to_string())
+    });
+    let Err(message) = written else { return Some(0) };
+    // If stderr is closed, nothing can be reported; the exit code still shows the failure.
+    let _ = writeln!(std::io::stderr(), "{message}");
+    Some(70)
+}
+
 /// Returns the JavaScript of a TypeScript file. Other files are returned unchanged. Fails if the file is invalid, or if
 /// this build does not support TypeScript.
 pub(crate) fn strip(path: &str, text: String) -> Result<String, String> {
