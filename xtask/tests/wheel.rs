@@ -72,7 +72,7 @@ fn wheels_install_side_by_side_and_run() {
     let folder = tempfile::tempdir().unwrap();
     let Some(tools) = tools(&folder.path().join("tools")) else { return };
     let (root, maturin) = (root(), tools.join("maturin"));
-    // Use few features and the profile of `cargo run`, to reuse its artifacts. The checks of the module run JavaScript. A
+    // Use few features and the profile of the README's first command, to reuse its artifacts. The checks of the module run JavaScript. A
     // released wheel has all features.
     let wheels = folder.path().join("program");
     let program = wheel(&maturin, "kindlm-cli", &["--features", "javascript"], &wheels);

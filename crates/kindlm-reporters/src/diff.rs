@@ -2,7 +2,7 @@
 
 use kindlm_types::{AssertionResult, ResultEvidence};
 use serde_json::Value;
-use similar::algorithms::{Capture, Compact, Replace, myers};
+use similar::algorithms::{Capture, Compact, IdentifyDistinct, Replace, myers};
 use similar::{ChangeTag, DiffOp, diff_ratio};
 
 /// The maximum number of lines that are compared, in both texts together.
@@ -148,8 +148,10 @@ fn between_lines(old: &[&str], new: &[&str]) -> Vec<DiffLine> {
 
 /// Compares two lists. `similar::TextDiff` would compile every algorithm of that crate into the program.
 fn operations(old: &[&str], new: &[&str]) -> Vec<DiffOp> {
+    let ids = IdentifyDistinct::<u32>::new(old, 0..old.len(), new, 0..new.len());
     let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
-    let Ok(()) = myers::diff(&mut hook, old, 0..old.len(), new, 0..new.len());
+    let (old, new) = (ids.old_lookup(), ids.new_lookup());
+    let Ok(()) = myers::diff(&mut hook, old, ids.old_range(), new, ids.new_range());
     hook.into_inner().into_inner().into_ops()
 }
 

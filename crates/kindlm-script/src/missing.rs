@@ -1,4 +1,4 @@
-//! The errors of a build without the feature `javascript`.
+//! The errors and the worker of a build without the feature `javascript`.
 
 use kindlm_types::script::{ScriptError, ScriptErrorKind, ScriptRuntime};
 

@@ -105,7 +105,7 @@ impl WatchLog {
     fn parse(&self, text: &str) -> Result<Vec<Watch>, StoreError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let watches = lines.map(|(at, line)| {
-            serde_json::from_slice(line.as_bytes()).map_err(|err| {
+            serde_json::from_str(line).map_err(|err| {
                 StoreError::calibration(&self.path, format!("line {}: {err}", at + 1))
             })
         });

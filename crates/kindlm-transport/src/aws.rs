@@ -67,10 +67,10 @@ impl AwsAccess {
         let key = auth.key.as_ref().map(|it| format!(", or set an API key in `{it}`"));
         let message = format!(
             "this build of KindLM cannot sign requests to AWS; `cargo install --path crates/kindlm-cli --features full` \
-             builds one that can{}",
+             builds one that can; in a crate, enable the feature `aws` of `kindlm-transport`{}",
             key.unwrap_or_default()
         );
-        let err = ProviderError::new(ProviderErrorKind::Unsupported, provider, message);
+        let err = ProviderError::new(ProviderErrorKind::Auth, provider, message);
         Err(ProviderError { attempts: 0, ..err })
     }
 
@@ -250,5 +250,23 @@ mod tests {
             assert_eq!((err.kind, err.attempts), (ProviderErrorKind::Auth, 0), "{err}");
             assert!(err.message.contains("aws configure export-credentials"), "{err}");
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "aws")))]
+mod tests_without_signatures {
+    use super::*;
+
+    #[test]
+    fn only_an_api_key_authorizes() {
+        let auth = AwsAuth::new("bedrock", "us-east-1", Some("API_KEY".into()));
+        let access = |set: &'static [&str]| {
+            AwsAccess::from_env("bedrock", &auth, &|name| set.contains(&name).then(|| "a".into()))
+        };
+        assert!(matches!(access(&["API_KEY"]), Ok(AwsAccess::Key(key)) if key == "a"));
+        let err = access(&[ACCESS_KEY, SECRET_KEY]).err().unwrap();
+        assert_eq!((err.kind, err.attempts), (ProviderErrorKind::Auth, 0));
+        assert!(err.message.contains("--features full"), "{err}");
+        assert!(err.message.contains("set an API key in `API_KEY`"), "{err}");
     }
 }

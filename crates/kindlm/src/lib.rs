@@ -26,6 +26,9 @@
 //! | run cases on your own model or agent, with gates | [`engine`] |
 //! | write a report | [`reporters`] |
 //! | open, run and resume a suite file | `kindlm::run`, with the feature `run` |
+//!
+//! A suite that needs AWS, JavaScript, TypeScript, MCP, websockets or Excel files needs the feature of that name, such as
+//! `javascript`. The feature `http2` adds HTTP/2.
 #![deny(clippy::disallowed_methods)]
 
 use std::fmt;

@@ -221,6 +221,7 @@ pub(super) fn find<A: Answer>(folder: &Path, request: &Request) -> Result<Option
         Err(err) if is_absent(&err) => return Ok(None),
         Err(err) => return Err(spoiled(&describe_io_error(&err))),
     };
+    // The journal is parsed from bytes, too. One kind of input is compiled once.
     let recording: Recording<Value, A::Wire> = serde_json::from_slice(text.as_bytes())
         .map_err(|err| spoiled(&what_is_wrong(&text, &err)))?;
     if recording.schema_version != VERSION {

@@ -182,6 +182,7 @@ impl RunHead {
 
     /// Parses the JSON text of a head. Fails if the text is not a head, or has an unsupported version.
     pub fn parse(json: &str) -> Result<Self, WireError> {
+        // The other parsers of this crate take bytes, too. One kind of input is compiled once.
         let head: Self = serde_json::from_slice(json.as_bytes())?;
         if head.schema_version != VERSION {
             return Err(WireError::Version { found: head.schema_version.to_string() });
