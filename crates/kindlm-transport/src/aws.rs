@@ -170,7 +170,8 @@ fn missing(provider: &str, auth: &AwsAuth) -> ProviderError {
     err
 }
 
-#[cfg(all(test, feature = "aws"))]
+#[cfg(test)]
+#[cfg(feature = "aws")]
 mod tests {
     use std::time::Duration;
 
@@ -253,7 +254,8 @@ mod tests {
     }
 }
 
-#[cfg(all(test, not(feature = "aws")))]
+#[cfg(test)]
+#[cfg(not(feature = "aws"))]
 mod tests_without_signatures {
     use super::*;
 
