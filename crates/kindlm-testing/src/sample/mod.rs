@@ -331,7 +331,7 @@ mod tests {
             assert!(keys.len() > 20, "{}", keys.len());
             for at in keys {
                 let mut json = json.clone();
-                json.replace_range(at..at + 1, "O");
+                json.replace_range(at..=at, "O");
                 let expected = serde_json::from_str::<v1::Report>(&json).unwrap_err();
                 assert!(expected.to_string().starts_with("missing field `outcome` at line"));
                 let found = parse_report(json.as_bytes()).unwrap_err().to_string();
